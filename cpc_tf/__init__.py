@@ -1,6 +1,7 @@
 """CPC v2 in TensorFlow: Henaff et al., "Data-Efficient Image Recognition with CPC", ICML 2020.
 
-`load_encoder`, `pretrain`, `classify`, `predict` and `embed` are the functions for Python; docs/python.md shows them.
+`load_encoder`, `pretrain`, `classify`, `train_classifier`, `predict` and `embed` are the functions for Python;
+docs/python.md shows them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _EXPORTED = {
     "embed": "cpc_tf.api",
     "predict": "cpc_tf.api",
     "pretrain": "cpc_tf.api",
+    "train_classifier": "cpc_tf.api",
 }
 __all__ = [*_EXPORTED]
 
@@ -49,10 +51,10 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_EXPORTED[name]), name)
 
 
-# Three packages have the names of functions. Python sets a package on its parent at its first import, and never again:
+# Four packages have the names of functions. Python sets a package on its parent at its first import, and never again:
 # they are imported now, empty as they are, and from here on `cpc_tf.predict` is the function, while
 # `from cpc_tf.predict.run import ...` finds the package.
-for _name in ("embed", "predict", "pretrain"):
+for _name in ("classify", "embed", "predict", "pretrain"):
     importlib.import_module(f"cpc_tf.{_name}")
     del globals()[_name]
 

@@ -17,7 +17,8 @@ from typing import Any, Union
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf import answer, cli
+from cpc_tf.classify.config import ClassifyConfig
 from cpc_tf.commands import TASKS
 from cpc_tf.embed import run as embed_run
 from cpc_tf.embed.config import EmbedConfig
@@ -32,6 +33,7 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain as run_pretraining
 from cpc_tf.progress import silent
 from cpc_tf.settings import ConfigError, Stopped, joined_names, leaves, replace, unflatten
+from cpc_tf.training.phases import REFIT
 
 MODULE = "module"  # folder of a run's directory that holds what was exported
 Path = Union[str, os.PathLike]
@@ -83,21 +85,72 @@ def pretrain(
     config = settings_of(PretrainConfig, preset, {**values, **settings})
     with running(verbose):
         step = run_pretraining(config)["step"]
-        return Encoder(_exported(config.workdir, "encoder.json", step))
+        return Encoder(_exported(config.workdir, "encoder.json", {"step": step}))
 
 
 def classify(
+    labelled: Path,
+    *,
+    labels: Path | None = None,
+    encoder: Encoder | Path = ClassifyConfig.encoder,
+    workdir: Path = "runs/classify",
+    verbose: bool = False,
+    **settings: Any,
+) -> Model:
+    """Trains a classifier on labelled pictures in a minute, and writes it to WORKDIR/classifier.
+
+    It is a logistic regression on the features of an encoder, trained on all labels. WORKDIR/result.json has its
+    accuracy by cross-validation. A classifier that is there already is replaced.
+
+    Args:
+      labelled: a folder with a folder of pictures for each class; with `labels`, any folder.
+      labels: a CSV file with the columns file and label, for pictures that are not sorted into folders. Pictures
+        without a label help where labels are few.
+      encoder: as loaded, directory of its module, or name of a released one.
+      workdir: directory of the classifier.
+      verbose: whether to print what the command prints.
+      **settings: any setting of `cpc-tf classify --help`.
+
+    Returns:
+      The classifier.
+
+    Raises:
+      ConfigError: a setting or a picture cannot work, there are fewer than two classes, or the directory holds another
+        kind of run.
+      NotWritten: something cannot be written.
+
+    Example:
+
+        >>> import cpc_tf
+        >>> model = cpc_tf.classify("my_pictures", workdir="runs/mine/classify")
+        >>> model.class_names
+        ['blue', 'green', 'red']
+        >>> [one] = model.predict("my_pictures/red/3.png")
+        >>> one.file, one.label, len(one.probabilities)
+        ('my_pictures/red/3.png', 'red', 3)
+    """
+    path = encoder.path if isinstance(encoder, Encoder) else encoder
+    values = {"labelled": labelled, "labels": labels, "encoder": path, "workdir": workdir, **settings}
+    config = settings_of(ClassifyConfig, None, values)
+    with running(verbose):
+        answer.classify(config, functools.partial(print, flush=True))
+    return Model(os.path.join(config.workdir, answer.CLASSIFIER))
+
+
+def train_classifier(
     labelled: Path | None = None,
     *,
     encoder: Encoder | Path,
     labels: Path | None = None,
-    workdir: Path = "runs/classify",
+    workdir: Path = "runs/train_classifier",
     preset: str = "imagenette/linear",
     steps: int | None = None,
     verbose: bool = False,
     **settings: Any,
 ) -> Model:
-    """Trains a classifier on an encoder, tests it, and exports both together to WORKDIR/module.
+    """Trains a classifier by the paper's protocols, tests it, and exports it with its encoder to WORKDIR/module.
+
+    `classify` takes a minute; this takes longer and can fine-tune the encoder.
 
     If it is stopped, the same call goes on. WORKDIR/result.json has the figures of the test.
 
@@ -124,12 +177,9 @@ def classify(
 
         >>> import cpc_tf
         >>> encoder, workdir = "modules/imagenette_128px", "runs/mine/imagenette_128px/efficient"
-        >>> model = cpc_tf.classify("my_pictures", encoder=encoder, steps=20, workdir=workdir)
-        >>> model.class_names
-        ['blue', 'green', 'red']
-        >>> [one] = model.predict("my_pictures/red/3.png")
-        >>> one.file, one.label, len(one.probabilities)
-        ('my_pictures/red/3.png', 'red', 3)
+        >>> model = cpc_tf.train_classifier("my_pictures", encoder=encoder, steps=20, workdir=workdir)
+        >>> model.predict("my_pictures/red/3.png")[0].label
+        'red'
     """
     preset = preset_of(preset, "efficient")
     task = TASKS.get(preset.rpartition("/")[2].partition("_")[0])
@@ -144,16 +194,18 @@ def classify(
     config = settings_of(task.config, preset, {**values, **settings})
     with running(verbose):
         result = task.run(config)
-        trained = [phase for phase in result.get("phases", {}).values() if phase["steps"]]  # the last one is exported
+        phases = result.get(REFIT, result).get("phases", {})
+        trained = [phase for phase in phases.values() if phase["steps"]]  # the last one is exported
         step = trained[-1]["steps"] if trained else result.get("steps")
-        return Model(_exported(config.workdir, "classifier.json", step))
+        about = {"step": step, "refit_labels": result.get(REFIT, {}).get("num_train_labels")}
+        return Model(_exported(config.workdir, "classifier.json", about))
 
 
 def load_encoder(path: str | os.PathLike[str]) -> Encoder:
     """Loads an encoder that `pretrain` or `cpc-tf export` wrote, or another TF-Hub module of images.
 
     Args:
-      path: directory of the module.
+      path: directory of the module, or the name of one that comes with the code, such as 'imagenette_128px'.
 
     Raises:
       ConfigError: there is no such module.
@@ -301,11 +353,12 @@ def running(verbose: bool) -> Iterator[None]:
         log.setLevel(level)
 
 
-def _exported(workdir: str, card: str, step: int | None) -> str:
-    """Exports the run of a directory at a step, unless it is exported already; returns the module's directory."""
+def _exported(workdir: str, card: str, about: Mapping[str, Any]) -> str:
+    """Exports the run of a directory unless its module has these entries in its card; returns the directory."""
     module = os.path.join(workdir, MODULE)
     if os.path.isdir(module):
-        if read_json(os.path.join(module, card)).get("step") == step:
+        found = read_json(os.path.join(module, card))
+        if all(found.get(name) == value for name, value in about.items()):
             return module
         shutil.rmtree(module)  # of another step
     with tf.device("/cpu:0"):  # where it is checked: a GPU would round differently

@@ -42,6 +42,13 @@ _COMMANDS = (
         "cpc_tf.listing:listing",
     ),
     Command(
+        "classify",
+        "train a classifier on labelled pictures in a minute, and say what is on new ones",
+        "cpc_tf.classify.config:ClassifyConfig",
+        "cpc_tf.answer:main",
+        trains=True,
+    ),
+    Command(
         "pretrain",
         "learn an encoder from pictures without labels",
         "cpc_tf.pretrain.config:PretrainConfig",

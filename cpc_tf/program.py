@@ -22,8 +22,7 @@ First, on photographs that come with the program (some minutes on two CPU cores)
   cpc-tf export   --workdir=runs/photos/small/pretrain --output=runs/photos/small/hub
   cpc-tf linear   --preset=photos/linear --encoder=runs/photos/small/hub \\
     --workdir=runs/photos/small/linear
-  cpc-tf report   --runs=runs --output=report
-Then on your own: --preset=imagenette/pretrain --dataset=folder:MY_PICTURES
+Then on your own: cpc-tf classify --labelled=MY_PICTURES --labels=LABELS.csv
 
 Commands:
 {commands}

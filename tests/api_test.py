@@ -89,7 +89,7 @@ def test_a_wrong_preset_is_an_exception():
     with pytest.raises(cpc_tf.ConfigError, match="no such preset; did you mean photos/"):
         cpc_tf.pretrain(preset="photo/pretrain")
     with pytest.raises(cpc_tf.ConfigError, match="name a preset of linear or efficient"):
-        cpc_tf.classify(encoder="x", preset="photos/pretrain")
+        cpc_tf.train_classifier(encoder="x", preset="photos/pretrain")
 
 
 @pytest.mark.slow
@@ -99,10 +99,11 @@ def test_a_function_has_the_name_of_a_package():
 from cpc_tf.pretrain.run import pretrain as run
 import cpc_tf.embed.run
 import cpc_tf
-from cpc_tf import api, embed, predict, pretrain
+from cpc_tf import api, classify, embed, predict, pretrain
 import cpc_tf.predict.config
-assert [embed, predict, pretrain] == [cpc_tf.embed, cpc_tf.predict, cpc_tf.pretrain]
-assert [embed, predict, pretrain] == [api.embed, api.predict, api.pretrain]
+functions = [classify, embed, predict, pretrain]
+assert functions == [cpc_tf.classify, cpc_tf.embed, cpc_tf.predict, cpc_tf.pretrain]
+assert functions == [api.classify, api.embed, api.predict, api.pretrain]
 assert run is not pretrain
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

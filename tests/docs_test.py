@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf import answer, cli
 from cpc_tf.commands import COMMANDS
+from cpc_tf.embed import run as embed_run
 from cpc_tf.keras import keras
 from cpc_tf.launch.script import read
 from cpc_tf.settings import leaves
@@ -127,6 +128,24 @@ def test_the_readmes_fine_tuning_runs(tmp_path):
     variables, *losses = printed(code, then, tmp_path).split()
     assert (int(variables), len(losses)) == (1, 5)
     assert float(losses[-1]) < float(losses[0])
+
+
+@pytest.mark.slow
+def test_a_network_of_keras_applications_gives_features(tmp_path, monkeypatch):
+    """By the commands of the page; the network is a small one without the weights, which Keras would download."""
+    monkeypatch.chdir(tmp_path)
+    samples.write_pictures(tmp_path / "my_pictures", {"train": 2}, side=40)
+    page = PAGES["docs/other_encoders.md"]
+    write = re.search(r"python -c '(.*?)'\n", page, re.DOTALL)[1]
+    exec(write.replace("Network(", "Network(weights=None, alpha=0.35, "))
+    module, arguments = next(commands(page))
+    assert module == "cpc_tf.embed"
+    embed_run.main(cli.parse(settings_of(module), [*arguments, "--image_size=64", "--output=features.npz"]))
+    assert len((tmp_path / "labels.csv").read_text().splitlines()) == 7
+    assert np.load("features.npz")["features"].shape == (6, 1280)
+    command = next(arguments for module, arguments in commands(page) if module == "cpc_tf.classify")
+    settings = cli.parse(settings_of("cpc_tf.classify"), [*command, "--image_size=64", "--workdir=run"])
+    assert answer.classify(settings)[0]["tested"] == 6
 
 
 @pytest.mark.slow

@@ -41,16 +41,18 @@ ALLOWED = {
     "drawing": SHARED,
     "pretrain": SHARED | {"drawing"},
     "linear": SHARED | {"drawing"},
+    "classify": SHARED | {"drawing"},
     "efficient": SHARED | {"drawing"},
     "detect": SHARED | {"drawing", "boxes"},
     "embed": SHARED | {"pictures", "drawing"},
     "predict": SHARED | {"pictures", "drawing"},
     "listing": SHARED | {"pictures", "boxes", "detect", "embed"},
     "report": SHARED | {"drawing", "pretrain", "linear", "efficient", "detect"},
-    "export": SHARED | {"boxes", "pretrain", "linear", "efficient", "detect"},
+    "export": SHARED | {"boxes", "classify", "pretrain", "linear", "efficient", "detect"},
     "feed": BASE | {"augment", "training"},
     "launch": {"cli", "commands", "settings", "texts"},
-    "api": SHARED | {"pictures", "pretrain", "linear", "efficient", "export", "embed", "predict"},
+    "answer": SHARED | {"pictures", "classify", "export", "predict"},
+    "api": SHARED | {"answer", "classify", "pictures", "pretrain", "linear", "efficient", "export", "embed", "predict"},
 }
 BINARY = set(ALLOWED) - {"export"}
 

@@ -55,6 +55,8 @@ def files(root):
 def test_nothing_is_left_out_and_nothing_else_is_in(installed):
     package, presets = files(ROOT / "cpc_tf"), files(ROOT / "flags")
     wanted = {f"cpc_tf/{name}" for name in package} | {f"cpc_tf/flags/{name}" for name in presets} | {"bin/cpc-tf"}
+    encoder = files(ROOT / "modules/imagenette_128px")
+    wanted |= {f"cpc_tf/modules/imagenette_128px/{name}" for name in encoder}
     assert wanted == {name for name in files(installed) if ".dist-info/" not in name}
     assert len(list(installed.glob("*.dist-info/licenses/LICENSE"))) == 1
 
@@ -82,10 +84,14 @@ def test_versions_are_ranges_that_hold_the_pinned_ones_and_each_environment_is_a
     assert "pytest" not in {each.name for each in found}
 
 
-def test_it_finds_its_presets(installed):
-    """CI's script also pre-trains, which builds the operations, and exports with the wheel, in an empty environment."""
-    for word, wanted in (("--help", "cpc-tf pretrain"), ("presets", "photos/pretrain_128px")):
-        command = [sys.executable, str(installed / "bin/cpc-tf"), word]
+def test_it_finds_its_presets_and_encoders(installed):
+    """CI's script also pre-trains, which builds the operations, exports and embeds with it, in an empty environment."""
+    for words, wanted in (
+        ("--help", "cpc-tf pretrain"),
+        ("presets", "photos/pretrain_128px"),
+        ("embed --help", "imagenette_128px"),
+    ):
+        command = [sys.executable, str(installed / "bin/cpc-tf"), *words.split()]
         environment = {**os.environ, "PYTHONPATH": str(installed)}
         done = subprocess.run(command, env=environment, cwd=installed.parent, capture_output=True, text=True)
         assert wanted in done.stdout, done.stderr

@@ -23,6 +23,10 @@ def test_links_to_files_outside_docs_stay_on_the_site():
         "[f](repository/studies/by_hand.json)"
     )
     assert links.rewritten("[a](../docs/results.md#gain)", "flags/README.md") == "[a](../../results.md#gain)"
+    assert (
+        links.rewritten("[a](../README.md#two-commands)", "docs/python.md") == "[a](index.md#two-commands)"
+    )  # the first
+    assert [links.source(links.address(path)) for path in links.MOVED] == [*links.MOVED]
     assert links.target("README.md", "studies/causes") == "studies/causes/README.md"
     found = links.linked(["docs/index.md"])
     assert {"README.md", "LICENSE", "flags/README.md"} <= found
@@ -57,7 +61,12 @@ class Outer(Settings):
 
 
 def test_the_flag_reference_says_what_settings_say():
-    assert [line for line in flags.page("look", Outer).splitlines() if line[:4] in ("| `-", "## I", "How ")] == [
+    assert [
+        line
+        for line in flags.page("look", Outer, "see what there is").splitlines()
+        if line[:4] in ("| `-", "## L", "## I", "How ")
+    ] == [
+        "## Look",
         "| `--rates` | none | numbers with commas between, above 0 | Some rates |",
         "| `--loud` | `true` | true, false | Whether it is loud |",
         "| `--kind` | `round` | `round`, `square` | Which form |",

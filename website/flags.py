@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cpc_tf.commands import COMMANDS
 from cpc_tf.settings import leaves
 
@@ -13,23 +15,30 @@ def on_files(files, config):
     from mkdocs.structure.files import File
 
     for name, command in COMMANDS.items():
-        files.append(File.generated(config, f"{FOLDER}{name}.md", content=page(name, command.config)))
+        files.append(File.generated(config, f"{FOLDER}{name}.md", content=page(name, command.config, command.what)))
     return files
 
 
-def page(name: str, config_class: type) -> str:
-    """Returns the Markdown of the flags of a command, in the groups of its settings."""
+def on_page_content(html, page, config, files):
+    """Keeps the names of flags whole where commands wrap."""
+    return re.sub(r"(?<=[\s>])--\w+", r'<span class="flag">\g<0></span>', html)
+
+
+def page(name: str, config_class: type, what: str) -> str:
+    """Returns the Markdown of the flags of a command, in groups by what they are about."""
     lines = [
         f"# {name}",
-        f"The flags of `cpc-tf {name}`, as `--help` has them, by the settings that hold them. A preset of",
+        f"`cpc-tf {name}`: {what}. Its flags are those of `--help`. A preset of",
         "[Presets](../repository/flags/README.md) sets many of them; flags after `--preset` win.",
     ]
     groups: dict[type, list] = {}
     for owner, field in leaves(config_class):
         groups.setdefault(owner, []).append(field)
     for owner, fields in groups.items():
-        lines += ["", f"## {owner.__name__}", "", (owner.__doc__ or "").strip().splitlines()[0], ""]
-        lines += ["| flag | default | range | what |", "|---|---|---|---|", *map(row, fields)]
+        title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", owner.__name__.removesuffix("Config")).capitalize()
+        title, about = (name.capitalize(), "") if owner is config_class else (title, (owner.__doc__ or "").strip())
+        lines += ["", f"## {title}", "", about.partition("\n")[0], "", '<div class="flags" markdown>', ""]
+        lines += ["| flag | default | range | what |", "|---|---|---|---|", *map(row, fields), "", "</div>"]
     return "\n".join(lines) + "\n"
 
 

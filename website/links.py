@@ -1,6 +1,7 @@
 """Links from docs/ to other files of the repository, such as ../flags/README.md: these files become part of the site.
 
 On GitHub such links work as they are. On the site a file outside docs/ lies below repository/, and links are rewritten.
+README.md is the first page of the site; docs/index.md, which lists all pages, is another.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 ROOT = pathlib.Path(__file__).parent.parent
 DOCS = "docs/"
 OUTSIDE = "repository/"  # of the site
+MOVED = {"README.md": "index.md", "docs/index.md": "all_pages.md"}  # file of the repository -> its address
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
 
@@ -19,7 +21,8 @@ def on_files(files, config):
     """Adds the files outside docs/ that pages link to, and those that these link to."""
     from mkdocs.structure.files import File
 
-    for path in sorted(linked(pages())):
+    files.remove(files.get_file_from_path("index.md"))
+    for path in sorted({*linked(pages()), *MOVED}):
         text = (ROOT / path).read_bytes()
         files.append(File.generated(config, address(path), content=text.decode() if path.endswith(".md") else text))
     return files
@@ -60,12 +63,13 @@ def target(path: str, link: str) -> str:
 
 def address(path: str) -> str:
     """Returns where a file of the repository lies on the site."""
-    return path[len(DOCS) :] if path.startswith(DOCS) else OUTSIDE + path
+    return MOVED.get(path) or (path[len(DOCS) :] if path.startswith(DOCS) else OUTSIDE + path)
 
 
 def source(address: str) -> str:
     """Returns the file of the repository of an address; the inverse of `address`."""
-    return address[len(OUTSIDE) :] if address.startswith(OUTSIDE) else DOCS + address
+    moved = {place: path for path, place in MOVED.items()}
+    return moved.get(address) or (address[len(OUTSIDE) :] if address.startswith(OUTSIDE) else DOCS + address)
 
 
 def rewritten(text: str, path: str) -> str:

@@ -40,6 +40,7 @@ class DataConfig(Settings):
     ambiguous_folders = ASK  # see PicturesConfig, as for the next one
     share_records = False
     split_seed = 0  # of slices of folders and of the test part of --labelled
+    draws_test = True  # whether a folder of --labelled without a split to test on gets one
     shuffle_window: int = count(
         16384,
         "Examples of TensorFlow Datasets that are shuffled together; folders are shuffled as a whole",

@@ -174,6 +174,25 @@ def _with_labels(
     return rows.tolist(), "", notes
 
 
+def open_rest(data: PicturesConfig, split: str, source: FolderSource, most: int) -> FolderSource | None:
+    """Returns pictures of a split that `source`, its labelled ones, leaves out for want of a label; None: no such.
+
+    Args:
+      data: the settings of the dataset.
+      split: as it was given to `open_folder`.
+      source: what that returned with `labelled`.
+      most: how many; of more they are drawn by `data.split_seed`.
+    """
+    table = source.table
+    rows = np.sort(np.concatenate([piece.rows for piece in select(table, split, data.split_seed)]))
+    labelled = classes.named(table, [*table.splits], data.ambiguous_folders).labelled
+    rest = rows[~labelled[rows]]
+    if len(rest) > most:
+        rest = np.sort(np.random.default_rng(data.split_seed).choice(rest, most, replace=False))
+    usable, *_ = check.usable(data, table, rest.tolist()) if len(rest) else ([],)
+    return FolderSource(table, usable, source.intensity_range) if len(usable) else None
+
+
 def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     """Returns lines on images of a table that are learned as well as tested: the same files, copies, of one group.
 

@@ -231,6 +231,26 @@ def restricted(source: Source, indices: np.ndarray) -> Source:
     return source if len(indices) == source.num_examples else Subset(source.by_index(), indices)
 
 
+class Joined(IndexedSource):
+    """The examples of one source and then those of another, with the same classes and range of values."""
+
+    def __init__(self, first: Source, second: Source):
+        self._first, self._second = first.by_index(), second.by_index()
+        self._sources, self.num_examples = (first, second), first.num_examples + second.num_examples
+        self.class_names, self.multi_label = first.class_names, first.multi_label
+        self.intensity_range = first.intensity_range
+
+    def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
+        count = self._first.num_examples
+        return tf.cond(index < count, lambda: self._first.read(index), lambda: self._second.read(index - count))
+
+    def labels(self) -> np.ndarray:
+        return np.concatenate([source.labels() for source in self._sources])
+
+    def names(self) -> list[str]:
+        return [name for source in self._sources for name in source.names()]
+
+
 class Subset(IndexedSource):
     """Some examples of a source that reads by index; nothing is copied. See `restricted`."""
 

@@ -46,7 +46,8 @@ def read(data: DataConfig) -> Table:
     table = Table(root, np.array(paths, object), splits, bases, data.flag, base, cache_dir=data.data_dir)
     if isinstance(data, PicturesConfig) and data.labels:
         table = labels.add(table, data)
-    return _with_test(table, data.split_seed) if isinstance(data, PicturesConfig) and data.labelled else table
+    draws_test = isinstance(data, PicturesConfig) and data.labelled and data.draws_test
+    return _with_test(table, data.split_seed) if draws_test else table
 
 
 def _with_test(table, seed):

@@ -16,6 +16,7 @@ from typing import ClassVar
 from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.data.config import DataConfig
 from cpc_tf.encoders.networks import NETWORKS
+from cpc_tf.encoders.released import MODULE
 from cpc_tf.settings import (
     LARGEST,
     WIDEST,
@@ -36,11 +37,11 @@ class BackboneConfig(Settings):
 
     encoder: str = setting(
         "",
-        "Encoder to fine-tune: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
+        f"Encoder to fine-tune: {MODULE}; 'random': --backbone with new weights; "
         "'random:MODULE': the untrained copy of one of our modules; 'graph:MODULE': one of ours as its SavedModel",
         path=True,
         compared=False,
-        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
+        needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     backbone: str = setting("resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS))
     backbone_endpoint: str = setting(

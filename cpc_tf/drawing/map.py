@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
 
 from cpc_tf.drawing import plots
 from cpc_tf.files import optional_picture, write_file
@@ -29,6 +28,9 @@ _COMPONENTS = 50  # of t-SNE, a usual value
 _PERPLEXITY = (5, 30)  # likewise, with few and with many pictures: 30 neighbours of 300 are classes, not neighbours
 _CLASSES = 19  # with a colour of their own
 
+# A class, its name, its colour; None for those that have no colour of their own.
+Entry = tuple[Optional[int], str, tuple[float, ...]]
+
 
 def draw(
     features: np.ndarray,
@@ -38,9 +40,10 @@ def draw(
     method: str = PCA_MAP,
     seed: int = 0,
 ) -> bytes:
-    """Returns a PNG with thumbnails on a map; with labels, beside it the same map with a dot for each picture.
+    """Returns a PNG with thumbnails on a map; with labels, framed in the colours of named classes.
 
-    The map is divided into cells; a cell shows the picture that is nearest to its middle.
+    The map is divided into cells; a cell shows the picture that is nearest to its middle. A class has its name where
+    most of its pictures are.
 
     Args:
       features: float [N, D].
@@ -74,25 +77,27 @@ def draw_at(
     cell = np.maximum(high - low, 1e-9) / (_COLUMNS, _ROWS)
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        *dots, tiles = canvas.subplots(1, 2 if entries else 1, squeeze=False)[0]
-        for axis in dots:
-            axis.scatter(*where.T, s=14, c=colors, linewidths=0, clip_on=False)
-            axis.set(
-                xlim=(low[0], high[0] + 1e-9), ylim=(low[1], high[1] + 1e-9), xlabel="the same map: a dot a picture"
-            )
-            handles = [Line2D([], [], color=color, marker="o", linestyle="", label=name) for name, color in entries]
-            canvas.legend(handles=handles, loc="outside right upper", fontsize=9)
-        tiles.imshow(_sheet(where, low, cell, thumbnails, colors, framed=bool(dots)), aspect="auto")
-        tiles.set_xlabel(
-            "similar pictures are near each other; each shown is the one nearest to the middle of its cell"
-        )
-        for axis in (*dots, tiles):
-            axis.set(xticks=[], yticks=[])
-            axis.grid(visible=False)
-            axis.spines[:].set_visible(False)
-        canvas.suptitle(places.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        axis = canvas.subplots()
+        sides = [low[0], low[0] + cell[0] * _COLUMNS, low[1], low[1] + cell[1] * _ROWS]
+        axis.imshow(_sheet(where, low, cell, thumbnails, colors, framed=bool(entries)), aspect="auto", extent=sides)
+        look = {"fontsize": 13, "ha": "center", "va": "center"}
+        frame = {"boxstyle": "round", "facecolor": theme.named["page"], "linewidth": 2.5}
+        for label, name, color in entries:
+            if label is not None:
+                middle = _middle(where[np.equal(labels, label)])
+                axis.text(*middle, name, bbox={**frame, "edgecolor": color}, **look)
+        rest = [f"grey: {name}" for label, name, _ in entries if label is None]
+        axis.set(xlim=sides[:2], ylim=sides[2:], xticks=[], yticks=[], xlabel="; ".join([places.title, *rest]))
+        axis.grid(visible=False)
+        axis.spines[:].set_visible(False)
 
-    return plots.png(fill, 20 if entries else 11, 8)
+    return plots.png(fill, 13, 9.5)
+
+
+def _middle(where: np.ndarray) -> np.ndarray:
+    """Returns the place of a picture, of [N, 2], that is near most of them: of two heaps in one of them."""
+    apart = np.linalg.norm(where[:, None] - where, axis=2)
+    return where[np.sqrt(apart).sum(1).argmin()]
 
 
 def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places:
@@ -139,10 +144,8 @@ def write(
         write_file(os.path.join(workdir, DATA), csv_records(rows))
 
 
-def _colors(
-    count: int, labels: Sequence[int] | None, class_names: Sequence[str]
-) -> tuple[np.ndarray, list[tuple[str, tuple[float, ...]]]]:
-    """Returns the colour of each picture, float [count, 3], and the (name, colour) of the legend."""
+def _colors(count: int, labels: Sequence[int] | None, class_names: Sequence[str]) -> tuple[np.ndarray, list[Entry]]:
+    """Returns the colour of each picture, float [count, 3], and what the colours mean."""
     grey, theme = to_rgb(plots.IGNORED), plots.THEME
     if labels is None:
         return np.tile(to_rgb(theme.named["cpc"]), (count, 1)), []
@@ -152,11 +155,11 @@ def _colors(
     palette = theme.lines if len(colored) <= len(theme.lines) else colormaps["tab20"].colors
     color_of = {label: to_rgb(color) for label, color in zip(colored, palette)}
     names = plots.shortened(plots.drawable(tuple(class_names), "class"))
-    entries = [(names[label], color) for label, color in color_of.items()]
+    entries: list[Entry] = [(label, names[label], color) for label, color in color_of.items()]
     rest = [
         name for name, any_of in (("no label", (labels < 0).any()), ("others", len(present) > len(colored))) if any_of
     ]
-    entries += [(" or ".join(rest), grey)] if rest else []
+    entries += [(None, " or ".join(rest), grey)] if rest else []
     return np.array([color_of.get(label, grey) for label in labels.tolist()]), entries
 
 

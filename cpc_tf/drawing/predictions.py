@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 
@@ -16,10 +17,10 @@ from cpc_tf.evaluation.label_kinds import PREDICTIONS, Predictions, read_predict
 from cpc_tf.files import optional_picture, read_text, write_file
 
 SHEET = "predictions.png"
-PER_ROW = 8
+EACH, PER_ROW = 8, 4  # images of a kind, and beside each other
 
 
-def sample(predictions: Predictions, count: int = PER_ROW) -> dict[str, np.ndarray]:
+def sample(predictions: Predictions, count: int = EACH) -> dict[str, np.ndarray]:
     """Returns {title: indices} of `count` images of each kind: right, surely wrong, and unsure."""
     # As the file has them, so that a run and the report choose the same.
     probabilities, right = predictions.probabilities.round(4), predictions.labels == predictions.guesses
@@ -37,7 +38,7 @@ def draw(
     predictions: Predictions,
     images: Callable[[np.ndarray], np.ndarray],
     class_names: Sequence[str],
-    count: int = PER_ROW,
+    count: int = EACH,
 ) -> bytes:
     """Returns a PNG of some test images with their predictions and probabilities.
 
@@ -49,20 +50,23 @@ def draw(
     """
     rows = sample(predictions, count)
     names = plots.shortened(plots.drawable(tuple(class_names), "class"))
+    heights = [math.ceil(len(indices) / PER_ROW) for indices in rows.values()]
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        for panel, (title, indices) in zip(np.atleast_1d(canvas.subfigures(len(rows), 1)), rows.items()):
-            panel.suptitle(title, x=0.004, ha="left", fontsize=12, fontweight="bold")
-            axes = panel.subplots(1, count)
+        panels = np.atleast_1d(canvas.subfigures(len(rows), 1, height_ratios=heights))
+        for panel, height, (title, indices) in zip(panels, heights, rows.items()):
+            panel.suptitle(title, x=0.004, ha="left", fontsize=13, fontweight="bold")
+            axes = panel.subplots(height, PER_ROW).ravel()
             for axis in axes[len(indices) :]:
                 axis.set_visible(False)
             for axis, index, image in zip(axes, indices, images(indices)):
                 label, guess = predictions.labels[index], predictions.guesses[index]
                 title = f"{names[guess]} {100 * predictions.probabilities[index]:.0f} %"
                 plots.tile(axis, image, title, plots.TRUE if label == guess else plots.MISSED)
-                axis.set_xlabel("" if label == guess else f"is {names[label]}", fontsize=9, color=theme.named["ink"])
+                axis.set_title(title, fontsize=9.5, fontweight="normal")
+                axis.set_xlabel("" if label == guess else f"is {names[label]}", fontsize=9.5, color=theme.named["ink"])
 
-    return plots.png(fill, 1.7 * count, 2.35 * len(rows), dpi=110)
+    return plots.png(fill, 1.8 * PER_ROW, 2.3 * sum(heights) + 0.3 * len(rows), dpi=120)
 
 
 def write_sheet(workdir: str, source: Source, geometry: GeometryConfig | ImageConfig) -> None:

@@ -15,6 +15,7 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import ImageConfig, PicturesConfig
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
+from cpc_tf.encoders.released import MODULE
 from cpc_tf.settings import LARGEST, WIDEST, ConfigError, Settings, count, fraction, rate, setting
 from cpc_tf.training.config import (
     NO_PARTS_OF_BATCHES,
@@ -52,6 +53,17 @@ class LabelsConfig(Settings):
         minimum=0,
         maximum=0.9,
     )
+    refit: bool = setting(
+        False,
+        "After the test, train the classifier on all labels, those of the test too, and export that one. The figures "
+        "stay those of the classifier before. Also for a run that has ended",
+        free_on_resume=True,
+    )
+
+    def check(self):
+        few = {"label_fraction": self.label_fraction < 1, "labels_per_class": self.labels_per_class > 0}
+        for name in (name for name, is_set in few.items() if is_set and self.refit):
+            raise ConfigError(f"--refit: trains on all labels, and --{name} leaves some out; give only one")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,13 +72,13 @@ class ClassifierConfig(Settings):
 
     encoder: str = setting(
         "",
-        "Encoder to classify on: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
+        f"Encoder to classify on: {MODULE}; 'random': --backbone with new weights; "
         "'pixels': none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained copy "
         "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32. A "
         "third-party one may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
         compared=False,
-        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
+        needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     signature: str = setting(
         "", "Signature of a third-party SavedModel, as 'encode', to classify on frozen; empty: its call"
@@ -168,6 +180,16 @@ class SgdConfig(Settings):
         source="Sec. 4.2: till convergence",
         minimum=0,
         maximum=1000,
+    )
+    stop_at_loss: float = setting(
+        0.0,
+        "When the training loss of the last 100 steps is below this, the rate drops to a tenth, and the frozen phase "
+        "ends 50 steps later; the classifier on all labels goes on from the one that was trained without the held-out "
+        "ones. 0: of fewer than 128 labels, where the length follows from their number, a fifth of what guessing has; "
+        "else there is no such end",
+        minimum=0,
+        maximum=LARGEST,
+        derived=True,
     )
     eval_every = 500  # the least between evaluations on held-out labels
     min_evals = 4  # evaluations on held-out labels in a phase
@@ -284,6 +306,15 @@ class EfficientConfig(Settings):
         if self.data.unlabelled and not self.data.labelled:
             raise ConfigError(
                 "unlabelled", self.data.unlabelled, "goes with a folder of pictures with labels, --labelled=FOLDER"
+            )
+        if self.sgd.stop_at_loss and (self.sgd.patience or self.classifier.encoder == PIXELS):
+            why = f"with --patience={self.sgd.patience} the held-out labels end the phase, give only one"
+            why = why if self.sgd.patience else f"ends a frozen phase, --encoder={PIXELS} has none"
+            raise ConfigError("stop_at_loss", self.sgd.stop_at_loss, why)
+        if self.labels.refit and not self.data.origin.startswith("folder:"):
+            raise ConfigError(
+                "--refit: for pictures of your own, --labelled=FOLDER or --dataset=folder:PATH; "
+                f"{self.data.flag} has a test that others are compared on, too"
             )
         if self.sgd.patience and not self.labels.held_out:
             raise ConfigError("patience", self.sgd.patience, "needs held-out labels, --held_out is 0")

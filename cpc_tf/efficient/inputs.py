@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import draws, pipeline
-from cpc_tf.data.source import Select, Source, restricted
+from cpc_tf.data.source import Joined, Select, Source, restricted
 from cpc_tf.data.views import RandomSizedCrop
 from cpc_tf.efficient.classifier import ENCODED, FROZEN
 from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
@@ -27,7 +27,7 @@ from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.inference import Features, encode_dataset, feature_batches, on_replicas, own_images
-from cpc_tf.settings import ConfigError, derived
+from cpc_tf.settings import ConfigError, derived, replace
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
 from cpc_tf.training.strategy import replica_batches
 
@@ -36,6 +36,8 @@ USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
 # Head of as many labels at least -> blocks and width: the paper's, and that of imagenette/efficient.
 HEADS = {10_000: (11, 4096), 0: (2, 512)}
 MOST_VIEWS, ALL_VIEWS = 16, 8000  # of each image, and of all: a view on the feature map of 128 px takes 256 KB
+# Of few labels: below this part of the loss of a guess new pictures gained nothing any more (docs/notebook, "Answer").
+LEARNED, FEW = 0.2, 128
 PAPERS_SIZES = 256, 224
 
 
@@ -119,10 +121,24 @@ def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:
     return derived(config, {"resize": resize, "image_size": image_size}, source)
 
 
-def from_labels(config: EfficientConfig, labels: Labels, replicas: int) -> tuple[EfficientConfig, str]:
+def guessing(labels: np.ndarray) -> float:
+    """Returns the mean loss of who knows of labels, int64 [n] or float32 [n, classes], only how frequent they are."""
+    shares = labels.mean(0) if labels.ndim == 2 else np.bincount(labels) / len(labels)
+    shares = np.stack([shares, 1 - shares]) if labels.ndim == 2 else shares[None].T
+    return float(-np.sum(shares * np.log(np.maximum(shares, 1e-9))) / shares.shape[1])
+
+
+def from_labels(config: EfficientConfig, labels: Labels, replicas: int, guess: float) -> tuple[EfficientConfig, str]:
     """Returns the settings with batch, length and classifier, and a line on those that were not given.
 
-    Raises ConfigError if a batch is larger than what it is drawn from.
+    Args:
+      config: the settings as they are given.
+      labels: those that the run may see.
+      replicas: of the run.
+      guess: see `guessing`.
+
+    Raises:
+      ConfigError: a batch is larger than what it is drawn from.
     """
     count = len(labels.chosen if labels.fit is None else labels.fit)
     values = USUAL.settings(count, replicas, config.training.batch_size)
@@ -130,6 +146,9 @@ def from_labels(config: EfficientConfig, labels: Labels, replicas: int) -> tuple
         blocks, values["head_width"] = next(head for least, head in HEADS.items() if count >= least)
         if config.classifier.encoder != PIXELS:
             values["head_blocks"] = blocks
+    frozen = config.classifier.encoder != PIXELS and not config.sgd.patience
+    if not any(config.training.length) and frozen and count < FEW:
+        values["stop_at_loss"] = float(f"{LEARNED * guess:.2g}")
     views = min(MOST_VIEWS, ALL_VIEWS // len(labels.chosen))
     values["cached_views"] = views if views > 1 and config.classifier.encoder != PIXELS else 0
     config, line = derived(config, values, f"{len(labels.chosen)} labels")
@@ -166,6 +185,7 @@ class Inputs:
         unlabelled: Source | None = None,
     ):
         self.config, self._labels, self.unlabelled = config, labels, unlabelled
+        self._encoder, self._strategy = encoder, strategy
         xla = config.numerics.xla if encoder.compiles else "off"
         # A supervised network is not kept here: a search over several has room for one at a time.
         supervised = config.classifier.encoder == PIXELS
@@ -184,6 +204,17 @@ class Inputs:
         self.score = f"held_out_{self.kind.main}"  # what settings and lengths are selected by
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
         self._encoded: dict[str, Features] = {}
+
+    def with_test(self) -> Inputs:
+        """Returns inputs whose 'chosen' images are all, those of the test too; nothing is chosen or tested by these."""
+        source, given = Joined(*self.sources), self.config.sgd.cached_views
+        most = max(ALL_VIEWS, given * self.count) // source.num_examples  # as many in all as there may be, or were
+        config = replace(self.config, cached_views=given if given <= most else most if most > 1 else 0)
+        labels = Labels(np.arange(source.num_examples), None, None, 1.0)
+        test_source = self.sources[1]
+        made = Inputs(config, self._encoder, source, test_source, labels, self._strategy, self.unlabelled)
+        made.held_out = self.held_out  # by which lengths were chosen
+        return made
 
     def _rows(self, part: str) -> np.ndarray:
         """Returns the positions of a part among the chosen images, int64 [n]."""

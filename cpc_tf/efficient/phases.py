@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from cpc_tf.training.phases import (
     FROZEN,
     HELD_OUT,
     Evaluation,
+    Learned,
     Length,
     PhasedRun,
     Plateau,
@@ -70,14 +72,33 @@ class Phases(PhasedRun):
         self._backbone = inputs.config.classifier.backbones[0]
         self._remember(inputs.config)
 
-    def first(self, config: EfficientConfig, part: str, length: Length | None = None) -> Classification:
+    def first(
+        self,
+        config: EfficientConfig,
+        part: str,
+        length: Length | None = None,
+        begin: Classification | None = None,
+    ) -> Classification:
         """Trains the first phase on a part, in `config.workdir`: the classifier or, for 'pixels', everything.
 
-        `length`: as `converge` chose it; without it the steps are those of the settings, and the rate is a cosine.
+        Args:
+          length: as `converge` chose it; without it the steps are those of the settings, and the rate is a cosine.
+          begin: whose classifier this one begins as, at a tenth of the rate; None: with new weights.
         """
         trainee = self._first(config, cosine=not length, drop_step=length.drop_step if length else 0)
-        self._train(config, trainee, part, length.steps if length else self._longest(config))
+        if begin:
+            trainee.classifier.set_weights(begin.classifier.get_weights())
+        bound, learned = config.sgd.stop_at_loss, None
+        if bound:
+            learned = Learned(bound, trainee.drop_rates, goes_on=begin is not None)
+        self._train(config, trainee, part, length.steps if length else self._longest(config), learned=learned)
         return trainee
+
+    def on_all_labels(self) -> Phases:
+        """Returns the same phases with inputs whose 'chosen' images are all, those of the test too."""
+        made = copy.copy(self)
+        made.inputs = self.inputs.with_test()
+        return made
 
     def converge(self, config: EfficientConfig) -> Plateau:
         """Trains the first phase on 'fit', in `config.workdir`, until the held-out score stays or the steps end."""
@@ -155,9 +176,10 @@ class Phases(PhasedRun):
         part: str,
         steps: int,
         evaluation: Evaluation | None = None,
+        learned: Learned | None = None,
     ) -> loop.Outcome:
         batches = self.inputs.training(config, trainee.phase, part)
-        return self.train(self.workdir(config), trainee, batches, steps, evaluation)
+        return self.train(self.workdir(config), trainee, batches, steps, evaluation, learned)
 
 
 def first_phase(config: EfficientConfig) -> str:

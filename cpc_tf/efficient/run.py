@@ -15,9 +15,9 @@ from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
-from cpc_tf.efficient.classifier import SUPERVISED
+from cpc_tf.efficient.classifier import SUPERVISED, Classification
 from cpc_tf.efficient.config import NONE, EfficientConfig
-from cpc_tf.efficient.inputs import Inputs, Labels, choose_labels, from_encoder, from_labels
+from cpc_tf.efficient.inputs import Inputs, Labels, choose_labels, from_encoder, from_labels, guessing
 from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, load_encoder
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import label_kinds
@@ -26,8 +26,8 @@ from cpc_tf.evaluation.scores import calibration
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
 from cpc_tf.training.kept_data import keep_data
-from cpc_tf.training.phases import FINE_TUNED, SEARCH, Length, choose, held_out, in_folder
-from cpc_tf.training.workdir import Workdir, open_run
+from cpc_tf.training.phases import FINE_TUNED, REFIT, SEARCH, Length, choose, held_out, in_folder
+from cpc_tf.training.workdir import Workdir, open_run, read_config
 
 # Fields of a trial that diverged, in place of its scores.
 DIVERGED = {"steps": 0, "diverged": True}
@@ -51,15 +51,24 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
     with open_run(config, "efficient") as (workdir, strategy):
         data = open_data(config)
         keep_data(workdir, strategy, data.splits)
-        result = workdir.result(_is_whole)
+        result, phases = workdir.result(_is_whole), None
         if result is None:
-            result = _run(workdir, strategy, data)
+            result, phases = _run(workdir, strategy, data)
         else:
             print(f"{config.workdir}: already finished", flush=True)
         kind = label_kinds.of_result(result)
         for phase in result["phases"]:
             print(f"{phase:12} {kind.described(result, phase)}")
         print(*kind.remarks(result), f"results: {config.workdir}", sep="\n", flush=True)
+        if config.labels.refit and REFIT not in result:
+            result = _refit(workdir, result, phases or prepare(workdir.config, strategy, data)[1])
+        if REFIT in result:
+            count = result[REFIT]["num_train_labels"]
+            print(
+                f"refit: cpc-tf export takes the classifier on all {count} labels, those of the test too; the figures "
+                "are those of the classifier before",
+                flush=True,
+            )
     return result
 
 
@@ -117,7 +126,8 @@ def prepare(
         blocks = config.classifier.head_blocks
         print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed, source.groups())
-    config, labels_line = from_labels(config, labels, strategy.num_replicas_in_sync)
+    guess = guessing(source.labels()[labels.chosen])
+    config, labels_line = from_labels(config, labels, strategy.num_replicas_in_sync, guess)
     for line in filter(None, (encoder_line, labels_line)):
         print(line, flush=True)
     encoder = load_encoder(config, strategy)
@@ -129,7 +139,7 @@ def prepare(
     return labels, Phases(encoder, inputs, strategy)
 
 
-def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict[str, Any]:
+def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> tuple[dict[str, Any], Phases]:
     labels, phases = prepare(workdir.config, strategy, data)
     config = workdir.config = phases.inputs.config
     (source, test_source), names = phases.inputs.sources, phases.inputs.class_names
@@ -148,7 +158,7 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
     _draw(phases, workdir)
     held_out = len(labels.held_out) if selection.records else 0
     dataset, part = PARTS.get(config.data.origin.partition(":")[0], (config.data.origin, 1.0))
-    return workdir.finish(
+    result = workdir.finish(
         {
             "encoder": config.classifier.encoder,
             "identity": phases.encoder.identity.to_json(),
@@ -171,6 +181,7 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
             "wall_seconds": phases.seconds,
         }
     )
+    return result, phases
 
 
 class Selection(NamedTuple):
@@ -302,9 +313,8 @@ def _report(title: str, record: dict[str, Any], phases: Phases) -> None:
 
 def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict[str, Any]]]:
     """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
-    config, steps = selection.config, selection.finetune_steps
-    first = first_phase(config)
-    trainee = phases.first(in_folder(config, first), "chosen", selection.length)
+    config, steps, first = selection.config, selection.finetune_steps, first_phase(selection.config)
+    trainee = _on_chosen(config, phases, selection.records, selection.length)
     tested = phases.test(config, trainee)
     results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
     if fine_tuning(config):
@@ -313,6 +323,50 @@ def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict
             tested = phases.test(config, trainee)
         results[FINE_TUNED] = {**tested.scores, "steps": steps}
     return tested, results
+
+
+def _on_chosen(
+    config: EfficientConfig, phases: Phases, records: list[dict[str, Any]], length: Length | None
+) -> Classification:
+    """Trains the first phase on all chosen labels.
+
+    With --stop_at_loss it goes on from the trial that was chosen of `records`, and learns the held-out labels, too.
+    """
+    begin, first = None, first_phase(config)
+    if config.sgd.stop_at_loss and records:
+        trial = next(number for number, record in enumerate(records) if record["chosen"])
+        begin = phases.first(in_folder(config, SEARCH, first, str(trial)), "fit")  # trained before, only restored
+        print("with the held-out labels, too, from there on:", flush=True)
+    return phases.first(in_folder(config, first), "chosen", length, begin)
+
+
+def _refit(workdir: Workdir, result: dict[str, Any], phases: Phases) -> dict[str, Any]:
+    """Trains the phases of a run that has its result on all labels, those of the test too; returns it with 'refit'.
+
+    Settings and lengths are those that the run chose. With --stop_at_loss the classifier goes on from the tested one.
+    """
+    workdir.begin(0)  # a run that had ended without --refit has it from now on
+    names = [name for name, phase in result["phases"].items() if phase["steps"]]
+    chosen = {name: replace(read_config(workdir.file(name), EfficientConfig), workdir=workdir.path) for name in names}
+    first, length, begin = first_phase(workdir.config), None, None
+    if workdir.config.sgd.patience:
+        record = next(record for record in result["search"] if record["chosen"])
+        length = Length(record["steps"], record["drop_step"])
+    if workdir.config.sgd.stop_at_loss:
+        begin = _on_chosen(chosen[first], phases, result["search"], length)  # trained before, only restored
+    phases = phases.on_all_labels()
+    count, views = phases.inputs.count, phases.inputs.config.sgd.cached_views
+    print(f"refit: on all {count} labels, those of the test too", flush=True)
+    steps = {}
+    with fetching(*phases.inputs.sources, *filter(None, [phases.inputs.unlabelled])):
+        for name in names:
+            config = in_folder(replace(chosen[name], cached_views=views), REFIT, name)
+            if name == first:
+                trainee = phases.first(config, "chosen", length, begin)
+            else:
+                trainee, _ = phases.fine_tune(config, trainee, "chosen", result["phases"][name]["steps"])
+            steps[name] = {"steps": int(trainee.step.numpy())}
+    return workdir.finish({**result, REFIT: {"num_train_labels": count, "phases": steps}})
 
 
 def _draw(phases: Phases, workdir: Workdir) -> None:

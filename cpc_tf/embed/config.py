@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from cpc_tf.encoders.released import MODULE
 from cpc_tf.settings import ConfigError, Settings, count, setting, side
 from cpc_tf.texts import PICTURES
 
@@ -25,8 +26,8 @@ class EmbedConfig(Settings):
 
     encoder: str = setting(
         "",
-        "TF-Hub module, e.g. runs/photos/small/hub, that turns pictures into features",
-        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
+        f"Encoder that turns pictures into features: {MODULE}",
+        needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     pictures: str = setting("", f"Pictures to encode: {PICTURES} for such a list on standard input", needed=PICTURES)
     output: str = setting("", f"File of the features with the names of the files: {', '.join(FORMATS)}; empty: none")

@@ -41,8 +41,8 @@ class Encoder:
     [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
 
     Args:
-      path: directory of a module that `cpc-tf export` wrote, or of another TF-Hub module of images; random:MODULE is an
-        untrained copy.
+      path: directory of a module that `cpc-tf export` wrote, or of another TF-Hub module of images, or the name of one
+        that comes with the code, such as imagenette_128px; random:MODULE is an untrained copy.
       seed: of an untrained copy.
       image_size: side of the pictures for a third-party module, px; others come with their own sizes.
 

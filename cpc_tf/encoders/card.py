@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import LABELS, PIXELS, EncoderConfig
+from cpc_tf.encoders.released import NAMES, directory_of
 from cpc_tf.settings import ConfigError, Settings, flatten
 from cpc_tf.texts import shown, wrong_text
 
@@ -214,8 +215,14 @@ class EncoderCard:
 
 
 def find_card(module: str) -> EncoderCard | None:
-    """The card of a module by directory; None if it is not ours. Raises ConfigError if the file is damaged."""
+    """The card of a module by directory; None if it is not ours.
+
+    Raises:
+      ConfigError: there is no such directory, or the file is damaged.
+    """
     path = os.path.join(module, FILE)
+    if "://" not in module and not tf.io.gfile.exists(module):
+        raise ConfigError("encoder", shown(module), f"there is no such directory; released modules: {NAMES}")
     # Handles of the web are no files.
     if ("://" in module and not module.startswith("gs://")) or not tf.io.gfile.exists(path):
         return None
@@ -234,8 +241,6 @@ def find_card(module: str) -> EncoderCard | None:
 def read_card(module: str, otherwise: str = "") -> EncoderCard:
     """The card of one of our modules. Raises ConfigError, which ends with `otherwise`, if it has none."""
     card = find_card(module)
-    if card is None and "://" not in module and not tf.io.gfile.exists(module):
-        raise ConfigError("encoder", module, "there is no such directory")
     if card is None:
         reason = f"no {FILE} in it, so `cpc-tf export` did not write this module"
         raise ConfigError("encoder", module, reason + (f"; {otherwise}" if otherwise else ""))
@@ -291,7 +296,7 @@ class EncoderName:
       kind: PIXELS: no encoder; the supervised baseline. NEW: a network of --backbone with new weights. COPY: an
         untrained copy of one of our modules. MODULE: a TF-Hub module; one of ours becomes a network, which computes in
         --precision. GRAPH: a TF-Hub module as its SavedModel, which computes as it was exported.
-      module: directory or handle, '' if there is none.
+      module: directory or handle, '' if there is none. A released module, which has a name, gets its directory.
       pixels: the range of pixels that it takes, a key of RANGES that is written before it; '' if none is: [0, 1].
     """
 
@@ -317,7 +322,7 @@ class EncoderName:
                 "Keras files are not read; in the program that made it, "
                 "model.export('DIRECTORY') writes a SavedModel: --encoder=DIRECTORY --signature=serving_default",
             )
-        return cls(text, kind, module, _OF_RANGES.get(before, ""))
+        return cls(text, kind, directory_of(module), _OF_RANGES.get(before, ""))
 
     @property
     def is_new(self) -> bool:

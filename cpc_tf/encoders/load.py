@@ -191,7 +191,7 @@ def load_patch_encoder(
       precision: of a network; a SavedModel computes as it was exported.
       xla: whether it shall be compiled by XLA. A module that XLA cannot compile gets `compiles` False.
       signature: of a third-party SavedModel; '': its call.
-      endpoint: which output, pooled if it is a map; '': the default one.
+      endpoint: which output, pooled if it is a map; '': the default one, or the only one of vectors or maps.
 
     Raises:
       ConfigError: if there is no such encoder, or it does not return features of such patches.
@@ -210,14 +210,17 @@ def load_patch_encoder(
     outputs = third_party.outputs(loaded.outputs if endpoint else encoder, patch_size, text)
     if endpoint:
         third_party.check_endpoint(outputs, endpoint, text, "endpoint", vectors=True)
+    elif isinstance(outputs, dict) and "default" not in outputs:  # of several, such as tokens and their summary
+        fitting = [output for output, values in outputs.items() if third_party.fits(values, (2, 4))]
+        loaded.endpoint = endpoint = fitting[0] if len(fitting) == 1 else ""
     default = outputs.get(endpoint or "default") if isinstance(outputs, dict) else outputs
     if not third_party.fits(default, (2, 4)):
         has = f"outputs named {', '.join(map(str, outputs))}" if default is None else third_party.described(default)
         raise ConfigError(
             "encoder",
             shown(text),
-            f"gives {has}; what is needed is one output, or one named 'default' or by "
-            "--endpoint, of vectors or feature maps",
+            f"gives {has}; what is needed is one output of vectors or feature maps, or one named 'default' or by "
+            "--endpoint",
         )
     if not name.is_new:
         third_party.try_out(loaded.vectors, patch_size, text)

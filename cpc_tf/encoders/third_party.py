@@ -19,6 +19,7 @@ from cpc_tf.texts import listed, shown
 
 # The endpoint that gives the latents of our modules' patch grid instead of maps of the whole image.
 LATENTS = "latents"
+_SERVED = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 # Names that may also stand for a module's only output, which has no name.
 _NAMELESS = ("", "feature_map", "features", LATENTS)
 
@@ -30,7 +31,7 @@ def open_encoder(
 
     Args:
       name: of the kind MODULE or GRAPH.
-      signature: of a SavedModel; '': its call, or 'default' in a module of TF1 format.
+      signature: of a SavedModel; '': its call, else 'serving_default' or its only one, in TF1 format 'default'.
       endpoint: which output is wanted; '': the default output.
       side: of the images, px.
       flag: that names the endpoint, for messages.
@@ -45,8 +46,19 @@ def open_encoder(
     text = name.text
     with refused(text, "cannot be loaded as a TF-Hub module"):
         module = hub.load(name.module)
-    if signature or is_tf1_hub(module):
-        layer = Signature(module, signature or "default", text, side, name.pixels)
+    names = _signatures(module)
+    if not signature and is_tf1_hub(module):
+        signature = "default"
+    elif not signature and names and not callable(module):
+        if len(names) > 1 and _SERVED not in names:
+            raise ConfigError(
+                "encoder",
+                shown(text),
+                f"cannot be called with images; name one of its signatures, {listed(names)}: --signature={names[0]}",
+            )
+        signature = _SERVED if _SERVED in names else names[0]
+    if signature:
+        layer = Signature(module, signature, text, side, name.pixels)
         if not name.pixels:
             logging.warning(
                 "--encoder=%s: signature %s is given pixels in [0, 1]; name its range if it is another, as "
@@ -54,12 +66,6 @@ def open_encoder(
                 *(text, layer.name, name.module),
             )
         return layer
-    if not callable(module) and (names := _signatures(module)):
-        raise ConfigError(
-            "encoder",
-            shown(text),
-            f"cannot be called with images; name one of its signatures, {listed(names)}: --signature={names[0]}",
-        )
     if endpoint == LATENTS:
         if not hasattr(module, "patched"):
             raise ConfigError(flag, LATENTS, f"--encoder={text} is no module of ours, it has no patch grid")

@@ -14,6 +14,8 @@ import tensorflow as tf
 from PIL import ExifTags, Image
 
 from cpc_tf import augment
+from cpc_tf.classify.config import ClassifyConfig
+from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.data import views
 from cpc_tf.data.config import FULL, DataConfig, GeometryConfig
 from cpc_tf.data.decode import UPPER_BITS, IntensityRange, decode
@@ -21,7 +23,7 @@ from cpc_tf.data.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import Identity
-from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
+from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.network import patch_grid
 from cpc_tf.evaluation import counts, label_kinds
 from cpc_tf.export import portable
@@ -46,6 +48,7 @@ from cpc_tf.linear.classifier import LinearClassifier
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import augment_of, geometry_of
 from cpc_tf.settings import ConfigError, flatten, replace
+from cpc_tf.training.phases import REFIT
 from cpc_tf.training.workdir import read_config
 
 # Of a result.json, what the card repeats for programs.
@@ -167,6 +170,25 @@ def save(module: HubClassifier, directory: str) -> None:
     save_frozen(module, directory, bytes=module.from_bytes)
 
 
+def export_classify(run: ClassifyConfig, workdir: str, step: int, weights: str) -> Export:
+    """Returns the logistic regression of `cpc-tf classify`. Without checkpoints, `step` and `weights` are not used."""
+    result = result_of_ended(workdir, "classify")
+    with needed(workdir):
+        encoder = PictureEncoder(run.encoder, run.endpoint, run.image_size, run.seed)
+    _refuse_another(encoder.identity, run.encoder, result, workdir)
+    with tf.io.gfile.GFile(os.path.join(workdir, "logistic.npz"), "rb") as file:
+        learned = np.load(io.BytesIO(file.read()), allow_pickle=False)
+        weights_, bias = (tf.Variable(learned[name], trainable=False, name=name) for name in ("weights", "bias"))
+    model = Classifying(
+        logits=lambda images: encoder.features(images) @ weights_ + bias,
+        held=[*encoder.held, weights_, bias],
+        geometry=encoder.geometry,
+        class_names=_class_names(result, workdir),
+        **_measured(result, run),
+    )
+    return _export(model, result, run, run, workdir, 0, 0)
+
+
 def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> Export:
     """Returns the linear classifier of a run, which has no averages: `weights` is not used."""
     result = result_of_ended(workdir, "linear")
@@ -179,7 +201,7 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
             signature=run.probe.signature,
             endpoint=run.probe.endpoint,
         )
-    _refuse_another(encoder, result, workdir)
+    _refuse_another(encoder.identity, encoder.text, result, workdir)
     patch, stride, grid = geometry.patch_size, geometry.patch_stride, geometry.grid
 
     def latents(images: tf.Tensor) -> tf.Tensor:
@@ -208,13 +230,15 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     `weights` is.
     """
     result = result_of_ended(workdir, "efficient")
-    phase = next(name for name in (SUPERVISED, FINE_TUNED, FROZEN) if result["phases"].get(name, {}).get("steps"))
-    folder, names = os.path.join(workdir, phase), _class_names(result, workdir)
+    refit = result.get(REFIT)
+    trained = (refit or result)["phases"]
+    phase = next(name for name in (SUPERVISED, FINE_TUNED, FROZEN) if trained.get(name, {}).get("steps"))
+    folder, names = os.path.join(workdir, REFIT if refit else "", phase), _class_names(result, workdir)
     chosen = replace(read_config(folder, EfficientConfig), precision="float32", recompute=False)
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
     maps = original_maps(chosen, workdir)
     if phase == FROZEN:  # whose checkpoints have no encoder, since it does not change it
-        _refuse_another(maps, result, workdir)
+        _refuse_another(maps.identity, maps.text, result, workdir)
     classifier = build_classifier(chosen, phase, maps.map_shape(chosen.images.image_size), len(names))
 
     def read(path: str) -> None:
@@ -235,7 +259,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         class_names=names,
         **_measured(result, run),
     )
-    return _export(model, result, run, chosen, workdir, step, result["phases"][phase]["steps"], phase)
+    return _export(model, result, run, chosen, workdir, step, trained[phase]["steps"], phase)
 
 
 def _class_names(result: dict[str, Any], workdir: str) -> list[str]:
@@ -249,19 +273,19 @@ def _class_names(result: dict[str, Any], workdir: str) -> list[str]:
     return result["class_names"]
 
 
-def _refuse_another(encoder: LoadedEncoder, result: dict[str, Any], workdir: str) -> None:
+def _refuse_another(now: Identity, name: str, result: dict[str, Any], workdir: str) -> None:
     """Raises ConfigError if the encoder is not the one that the run learned on, as far as its card tells."""
-    now, then = encoder.identity, Identity.from_json(result["identity"])
+    then = Identity.from_json(result["identity"])
     if now != then:
         before, after = (f"of {x.steps} steps on {x.dataset}" if x.steps else x.trained_by for x in (then, now))
         raise ConfigError(
             "workdir",
             workdir,
-            f"learned on an encoder {before}, and --encoder={encoder.text} is now one {after}; bring it back",
+            f"learned on an encoder {before}, and --encoder={name} is now one {after}; bring it back",
         )
 
 
-def _measured(result: dict[str, Any], run: LinearConfig | EfficientConfig) -> dict[str, Any]:
+def _measured(result: dict[str, Any], run: ClassifyConfig | LinearConfig | EfficientConfig) -> dict[str, Any]:
     """The fields of `Classifying` that a run measured."""
     intensity_range = result.get("levels") or (UPPER_BITS if run.data.sixteen_bit == FULL else None)
     calibration = result.get("calibration") or {"temperature": 1.0}
@@ -272,11 +296,18 @@ def _measured(result: dict[str, Any], run: LinearConfig | EfficientConfig) -> di
     }
 
 
+def _tested_on(run: ClassifyConfig | LinearConfig | EfficientConfig) -> str:
+    """Returns what a classifier was tested on, after the word 'on'."""
+    if isinstance(run, ClassifyConfig):
+        return "the pictures that it learned from, each by classifiers that had not seen it (cross-validation)"
+    return f"split `{(run.probe if isinstance(run, LinearConfig) else run.labels).test_split}`"
+
+
 def _export(
     model: Classifying,
     result: dict[str, Any],
-    run: LinearConfig | EfficientConfig,
-    chosen: LinearConfig | EfficientConfig,
+    run: ClassifyConfig | LinearConfig | EfficientConfig,
+    chosen: ClassifyConfig | LinearConfig | EfficientConfig,
     workdir: str,
     step: int,
     tested: int,
@@ -289,7 +320,7 @@ def _export(
       result: of the run.
       run, chosen: its settings, and those that its search chose for the phase.
       workdir: its directory.
-      step, tested: the step that is exported, and the one that was tested.
+      step, tested: the step that is exported, and the one that was tested or, after that, trained on all labels.
       phase: of a run with few labels.
     """
     geometry: Geometry = model.geometry
@@ -300,6 +331,7 @@ def _export(
         "multi_label": model.multi_label,
         "temperature": model.temperature,
         "calibration": result.get("calibration"),
+        **({"refit_labels": result[REFIT]["num_train_labels"]} if REFIT in result else {}),
         "image_size": geometry.image_size,
         "resize": geometry.resize,
         "resize_mode": geometry.resize_mode,
@@ -321,7 +353,7 @@ def _export(
         run=run,
         chosen=chosen,
         phase=phase,
-        test_split=(run.probe if isinstance(run, LinearConfig) else run.labels).test_split,
+        tested_on=_tested_on(run),
         tested=tested,
         scores=kind.titled(result),
         cautions=kind.caution(result),
@@ -336,7 +368,7 @@ def _export(
         readme=readme,
         reference=functools.partial(classifier_reference, model),
         summary=(
-            f"{len(model.class_names)} classes, weights of step {step}; in a fresh process: "
+            f"{len(model.class_names)} classes{f', weights of step {step}' if step else ''}; in a fresh process: "
             "largest difference {difference:.0e}"
         ),
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from cpc_tf.encoders.released import NAMES
 from cpc_tf.settings import ConfigError, Settings, count, setting
 
 SAVED_MODEL, SERVING, TFLITE, ONNX, KERAS3 = "savedmodel", "serving", "tflite", "onnx", "keras3"
@@ -30,7 +31,10 @@ class RuntimeConfig(Settings):
         choices=(SAVED_MODEL, SERVING, TFLITE, ONNX, KERAS3),
     )
     module: str = setting(
-        "", "Module of `cpc-tf export` to convert to another --format, instead of a --workdir", path=True
+        "",
+        "Module of `cpc-tf export` to convert to another --format, instead of a --workdir; the name of one that comes "
+        f"with the code ({NAMES}) is enough",
+        path=True,
     )
     quantize: str = setting(
         "none",

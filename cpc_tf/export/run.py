@@ -23,6 +23,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.encoders.released import directory_of
 from cpc_tf.export import classifier, encoder, serving
 from cpc_tf.export.config import SAVED_MODEL, SERVING, ExportConfig, RuntimeConfig
 from cpc_tf.export.convert import Own, convert, pictures_of_run
@@ -36,6 +37,7 @@ from cpc_tf.training.workdir import read_config, read_task
 # Part -> task -> (settings of the run, its directory, step, weights) -> Export.
 EXPORTERS = {
     "all": {
+        "classify": classifier.export_classify,
         "pretrain": encoder.export_pretraining,
         "linear": classifier.export_linear,
         "efficient": classifier.export_efficient,
@@ -121,7 +123,7 @@ def _own_pictures(config: ExportConfig) -> Own | None:
 def _module(config: ExportConfig) -> Iterator[str]:
     """Yields the directory of the module to convert: --module, or that of the run, which is exported to it first."""
     with tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
-        module = config.runtime.module
+        module = directory_of(config.runtime.module)
         if not module:
             module = os.path.join(scratch, os.path.basename(config.workdir.rstrip("/")))
             export(replace(config, output=module, **flatten(RuntimeConfig())))

@@ -12,6 +12,7 @@ from typing import ClassVar
 from cpc_tf.augment import operations
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
+from cpc_tf.encoders.released import MODULE
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting
 from cpc_tf.training.config import (
     NO_PARTS_OF_BATCHES,
@@ -28,12 +29,12 @@ class ProbeConfig(Settings):
 
     encoder: str = setting(
         "",
-        "Encoder to classify on: a TF-Hub module (directory or handle); 'random:MODULE': the untrained copy of one of "
+        f"Encoder to classify on: {MODULE}; 'random:MODULE': the untrained copy of one of "
         "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. A third-party one may have its "
         "range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
         compared=False,
-        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
+        needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     signature: str = setting("", "Signature of a third-party SavedModel, as 'encode'; empty: its call")
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its default output")

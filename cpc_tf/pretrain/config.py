@@ -11,6 +11,7 @@ import dataclasses
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.released import NAMES
 from cpc_tf.objectives.config import OBJECTIVES, ObjectiveSettings, model_class
 from cpc_tf.settings import ConfigError, Settings, count, setting
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig, run_directory
@@ -69,7 +70,11 @@ class PretrainConfig(Settings):
 
     workdir: str = run_directory()
     initial_encoder: str = setting(
-        "", "Module of `cpc-tf export` with the initial weights; empty: new weights", path=True, compared=False
+        "",
+        f"Module of `cpc-tf export` with the initial weights, or the name of one that comes with the code ({NAMES}); "
+        "empty: new weights",
+        path=True,
+        compared=False,
     )
     data: PicturesConfig = PicturesConfig()
     geometry: GeometryConfig = GeometryConfig()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
+from collections.abc import Container
 
 import numpy as np
 import tensorflow as tf
@@ -59,7 +60,7 @@ def whole_image(config: PretrainConfig, source: Source, picture: int) -> np.ndar
 
 
 def draw(config: PretrainConfig, whole: np.ndarray, draws: int = DRAWS) -> np.ndarray:
-    """Draws an image, its patches, augmented draws of them, and each operation alone on one patch: uint8 [H, W, 3].
+    """Draws an image, its patches, augmented draws of them, and each used operation alone: uint8 [H, W, 3].
 
     Args:
       config: geometry, augmentation and seed.
@@ -81,9 +82,10 @@ def draw(config: PretrainConfig, whole: np.ndarray, draws: int = DRAWS) -> np.nd
         grid = augment.apply(patches, recipe, policy.engine).numpy()
         panels.append(_panel(f"{policy.title}, draw {number + 1}", grid, geometry.grid, zoom))
     pair = np.stack([patches[chosen]] * 2)
+    used = extremes(policy, side, [operation.name for operation in policy.policy.used])
     alone = [
         _panel(title, augment.apply(pair, recipe, policy.engine).numpy(), 2, max(zoom, 128 // side))
-        for title, recipe in {"the framed patch": augment.idle(2, side), **extremes(policy, side)}.items()
+        for title, recipe in {"the framed patch": augment.idle(2, side), **used}.items()
     ]
     above = _rows(panels, 3)
     rows = above + _rows(alone, max(1, above[0].shape[1] // alone[0].shape[1]))
@@ -114,10 +116,10 @@ def _outlined(whole: np.ndarray, geometry: GeometryConfig, framed: int, height: 
     return np.asarray(large)
 
 
-def extremes(config: AugmentConfig, side: int) -> dict[str, augment.Recipe]:
+def extremes(config: AugmentConfig, side: int, names: Container[str] = OPERATIONS) -> dict[str, augment.Recipe]:
     """Returns {title: a recipe of two patches}: each primitive at both ends of its range, each step in two draws."""
     idle, policy, recipes = augment.idle(2, side), config.policy, {}
-    for name, operation in OPERATIONS.items():
+    for name, operation in ((name, OPERATIONS[name]) for name in OPERATIONS if name in names):
         if operation.primitive:
             low, high = policy.bounds(name, side)[0]
             high -= operation.whole

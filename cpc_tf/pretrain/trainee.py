@@ -12,6 +12,7 @@ from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.layers import has_batch_norm
 from cpc_tf.encoders.load import saved_values, take_values
 from cpc_tf.encoders.network import Network, make_encoder, restore_kernel_norms
+from cpc_tf.encoders.released import directory_of
 from cpc_tf.keras import keras
 from cpc_tf.objectives.base import Contrastive, Objective, Output, check_groups
 from cpc_tf.objectives.config import OBJECTIVES
@@ -159,7 +160,8 @@ def initialize(encoder: Network, module: str) -> None:
       ConfigError: there is no such module, it learned from labels, or it is another network than the run's.
     """
     with renamed("encoder", "initial_encoder"):
-        card = read_card(module)
+        directory = directory_of(module)
+        card = read_card(directory)
         if card.training.trained_by not in OBJECTIVES:
             raise ConfigError(
                 "encoder", module, "it learned from labels, and pre-training is without; name one that did not"
@@ -168,11 +170,11 @@ def initialize(encoder: Network, module: str) -> None:
             there, here = getattr(card.encoder, field.name), getattr(encoder.config, field.name)
             if there != here and field.name != "recompute":  # changes no value
                 raise ConfigError("encoder", module, f"it has --{field.name}={there}, this run --{field.name}={here}")
-        take_values(encoder, saved_values(module, module), module)
+        take_values(encoder, saved_values(directory, module), module)
     restore_kernel_norms(encoder)
 
 
 def read_initial_card(module: str) -> EncoderCard:
     """Returns the card of --initial_encoder. Raises ConfigError if there is none."""
     with renamed("encoder", "initial_encoder"):
-        return read_card(module)
+        return read_card(directory_of(module))

@@ -13,10 +13,10 @@ from cpc_tf.drawing.plots import Line
 from cpc_tf.evaluation import counts
 from cpc_tf.report.runs import Run
 
-# Subjects to which several tasks contribute, and the one with which the page begins.
-MODEL = ("use", "The model, and what to do with it")
-FEATURES = ("features", "What the encoder saw, and what it finds similar")
-TRAINING = ("training", "Training")
+# Subjects to which several tasks contribute.
+CLASSES = ("classes", "Class by class")
+ALIKE = ("alike", "What it finds alike")
+TRAINING = ("training", "How the training went")
 
 
 class Spread(NamedTuple):
@@ -91,13 +91,25 @@ class Table(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A PNG with its caption `title`, its description `alt`, and its data."""
+    """A PNG with its caption `title`, its description `alt`, and its data.
+
+    `more`: further PNGs with the same caption, beside the first where the page is wide, else below it.
+    `photographs`: whether it shows pictures, whose colours are not changed in the dark.
+    """
 
     name: str
     title: str
     png: bytes
     alt: str
     data: Sequence[dict[str, Any]] = ()
+    more: Sequence[bytes] = ()
+    photographs: bool = False
+
+    @property
+    def pngs(self) -> dict[str, bytes]:
+        """{name of its file, without the ending: PNG}."""
+        more = {f"{self.name}-{number}": png for number, png in enumerate(self.more, 2)}
+        return {self.name: self.png, **more}
 
 
 class Commands(NamedTuple):
@@ -107,6 +119,13 @@ class Commands(NamedTuple):
     lines: Sequence[tuple[str, str]]  # (what for, command)
 
 
+class Facts(NamedTuple):
+    """What is known of something, without a file of its own: (what, value)."""
+
+    title: str
+    lines: Sequence[tuple[str, str]]
+
+
 class Details(NamedTuple):
     """Blocks that a click on the title shows; printed pages show them."""
 
@@ -114,7 +133,7 @@ class Details(NamedTuple):
     blocks: Sequence[Block]
 
 
-Block = Union[Table, Figure, Commands, Details]
+Block = Union[Table, Figure, Commands, Facts, Details]
 
 
 class Finding(NamedTuple):
@@ -141,6 +160,11 @@ def table(name: str, title: str, columns: Sequence[str], rows: Sequence[Row], no
     filled = [i for i in range(len(columns)) if not i or any(row.values[i] is not None for row in measured)]
     rows = [row._replace(values=[row.values[i] for i in filled]) for row in rows]
     return Table(name, title, [columns[i] for i in filled], rows, note)
+
+
+def folded_alone(results: Table, count: int) -> Block:
+    """Returns a table, behind a line if it has but one result: that is in the sentence that the page opens with."""
+    return results if count > 1 else Details(f"As a table: {results.title}", [results])
 
 
 def folded(blocks: Sequence[Block], title: str) -> list[Block]:
@@ -194,7 +218,7 @@ def _fields(column: str, value: Any) -> dict[str, Any]:
 
 
 class Panels(NamedTuple):
-    """Panels (title -> curves) in some columns, with one legend above them.
+    """Panels (title -> curves), each a picture with a legend.
 
     `axes`: settings of all axes; `ticks`: value -> text; `warn_below`: title -> value below which there is a warning;
     `healthy`: title -> the least value of the healthy range, which is shaded; `most`: title -> the largest possible
@@ -202,7 +226,6 @@ class Panels(NamedTuple):
     """
 
     panels: Mapping[str, Sequence[Line]]
-    columns: int
     axes: Mapping[str, Any] = {"xlabel": "step"}
     ticks: Mapping[float, str] = {}
     warn_below: Mapping[str, float] = {}
@@ -210,9 +233,9 @@ class Panels(NamedTuple):
     most: Mapping[str, float] = {}
 
     def draw(self, canvas: Canvas, theme: plots.Theme) -> None:
-        """Draws all panels."""
+        """Draws all panels, two beside each other."""
         entries = {}
-        for axis, (title, lines) in zip(plots.grid(canvas, len(self.panels), self.columns), self.panels.items()):
+        for axis, (title, lines) in zip(plots.grid(canvas, len(self.panels), 2), self.panels.items()):
             entries |= {line.label: line.draw(axis, theme) for line in lines}
             axis.set(title=title, **self.axes)
             if self.ticks:
@@ -227,10 +250,10 @@ class Panels(NamedTuple):
             if axis.get_ylim()[1] > self.most.get(title, math.inf):
                 axis.set_ylim(top=self.most[title])
         if len(entries) > 1:
-            canvas.legend(entries.values(), entries, loc="outside upper left", ncols=4, fontsize=9)
+            canvas.legend(entries.values(), entries, loc="outside lower left", ncols=2, fontsize=8.5)
 
-    def figure(self, name: str, title: str, width: float, row_height: float) -> list[Figure]:
-        """Returns a figure for the page, whose description says where the curves end.
+    def figure(self, name: str, title: str, width: float, height: float) -> list[Figure]:
+        """Returns a figure for the page with a picture of each panel; its description says where the curves end.
 
         A panel is left out if none of its curves has two points; without any panel there is no figure.
         """
@@ -242,9 +265,9 @@ class Panels(NamedTuple):
         columns = ("panel", "curve", self.axes.get("xlabel", "x"), "value")
         ends = [f"{panel} of {line.label}: {line.points[-1][1]:.3g}" for panel, line in lines if line.points]
         alt = f"Curves. At the end: {'; '.join(ends[:12])}."
-        height = row_height * math.ceil(len(panels) / self.columns)
-        drawn = plots.png(self._replace(panels=panels).draw, width, height, 160)
-        return [Figure(name, title, drawn, alt, [dict(zip(columns, p)) for p in points])]
+        alone = (self._replace(panels={panel: lines}) for panel, lines in panels.items())
+        first, *more = (plots.png(panel.draw, width, height, 160) for panel in alone)
+        return [Figure(name, title, first, alt, [dict(zip(columns, p)) for p in points], more)]
 
 
 def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]], ordered: bool = False) -> list[Block]:
@@ -262,7 +285,7 @@ def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]]
                 panels.setdefault(f"{phase} training {key}".strip(), []).append(line(group, records, key, color))
     title = f"Training curves of {title}"
     accuracies = {panel: 1.0 for panel in panels if panel.endswith("accuracy")}
-    drawn = Panels(panels, 2, most=accuracies).figure(name, f"{title}.", 9, 2.6)
+    drawn = Panels(panels, most=accuracies).figure(name, f"{title}.", 4.6, 2.8)
     return [Details(title, drawn)] if drawn else []
 
 
@@ -271,10 +294,11 @@ def line(label: str, records: Sequence[dict], key: str, color: str | int | float
     return Line(label, [(record["step"], record[key]) for record in records if key in record], color)
 
 
-def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str) -> list[Block]:
+def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str, photographs: bool = True) -> list[Block]:
     """Returns the picture `file` of the runs with the lowest seed, the first unfolded; {} in `title`: their place."""
     pngs = [(run, png) for run in sorted(runs, key=lambda run: run.fraction) if (png := run.png(file))]
     lowest = min((run.get("seed", 0) for run, _ in pngs), default=0)
     pngs = [(run, png) for run, png in pngs if run.get("seed", 0) == lowest]
-    figures = [Figure(f"{name}-{i}", title.format(run.place), png, alt) for i, (run, png) in enumerate(pngs, 1)]
+    named = [(title.format(run.place), png) for run, png in pngs]
+    figures = [Figure(f"{name}-{i}", each, png, alt, photographs=photographs) for i, (each, png) in enumerate(named, 1)]
     return folded(figures, name)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.scoring import tested_on
 from cpc_tf.detect.trainee import FROZEN
-from cpc_tf.report.blocks import Finding, Part, Row, pictures, spread, table
+from cpc_tf.report.blocks import Finding, Part, Row, folded_alone, pictures, spread, table
 from cpc_tf.report.methods import Method, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
@@ -18,9 +18,10 @@ NOTE = (
     "Mean average precision; VOC 2007's way is over 11 points. "
     "Fixed: the first of two phases, in which the encoder is frozen."
 )
-BOXES = "Test images of {} with true and detected boxes, those with most missed objects first."
-BOXES_ALT = "Test images with true boxes, found and missed, and detected boxes, right and wrong."
-CURVES = "Precision over recall of each class on the test images."
+CURVES = (
+    "Class by class, as less and less sure boxes count: recall, the share of the objects that are found, and "
+    "precision, the share of the boxes that are right."
+)
 
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
@@ -28,19 +29,17 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     if not runs:
         return []
     compared, preset = methods(runs), own_preset(dataset, "detect")
-    group = f"Measured on {runs[0].dataset_title}"
-    rows = [Row(values, group=group) for method in compared for values in _cells(method)]
+    rows = [Row(values) for method in compared for values in _cells(method)]
     columns = ["Method", "Architecture", *AVERAGES.values(), *TESTED.values()]
     # Early stopping does not make a run a short one.
     lengths = [(run.get("most_steps", run.get("steps", 0)), run.get("images", 0)) for run in runs]
     short = [shorter(DetectConfig, preset, *length) for length in lengths]
     means = {method.title: str(method.spread("map11")) for method in compared}
     blocks = [
-        table("table4", "Object detection", columns, rows, NOTE),
-        *pictures(runs, "sheet.png", "boxes", BOXES, BOXES_ALT),
-        *pictures(runs, "curves.png", "curves", CURVES, CURVES),
+        folded_alone(table("table4", "Object detection", columns, rows, NOTE), len(rows)),
+        *pictures(runs, "curves.png", "curves", CURVES, CURVES, photographs=False),
     ]
-    findings = [Finding("detection, mAP", means, remarks(*short, *map(tested_on, runs)))]
+    findings = [Finding(remarks("detection, mAP", *map(tested_on, runs)), means, remarks(*short))]
     return [Part(40, "detection", "Detection", blocks, findings)]
 
 

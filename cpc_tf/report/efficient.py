@@ -12,6 +12,7 @@ from cpc_tf.drawing import plots
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, read_predictions
 from cpc_tf.report.blocks import (
+    CLASSES,
     TRAINING,
     Block,
     Details,
@@ -23,6 +24,7 @@ from cpc_tf.report.blocks import (
     Row,
     Table,
     classifier_curves,
+    folded_alone,
     notes,
     percent,
     spread,
@@ -33,8 +35,8 @@ from cpc_tf.report.methods import Method, first_steps, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
 NEEDS = ("num_train_labels", "label_fraction", "top1")
-METRICS = {"top1": "Top-1 accuracy", "top5": "Top-5 accuracy"}
-UNKNOWN_LENGTH = "how long to train on these pictures is not known"
+METRICS = {"top1": "Right (top-1)", "top5": "Among its first five (top-5)"}
+UNKNOWN_LENGTH = "whether longer training would be better on these pictures is not known"
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
 TRIED = {
     **{"Network": "backbone", "Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size"},
@@ -42,9 +44,10 @@ TRIED = {
 }
 MOST_NAMED = 40  # classes that the axes of a confusion matrix can name
 PAIRS = 8  # classes in the table of confusions
-COMPARED = (
-    "Shorter runs and runs of other settings have their own rows. Gain: how many times as many labels the baseline "
-    "needs for the same accuracy, interpolated in their logarithm; only for runs that are known to be as long as the "
+COMPARED = "Shorter runs and runs of other settings have their own rows."
+GAIN = (
+    "Gain: how many times as many labels it takes from "
+    "pixels to be right as often, interpolated in their logarithm; only for runs that are known to be as long as the "
     "preset's."
 )
 SEARCHED = (
@@ -132,10 +135,15 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         groups = {percent(f): point.runs for f, point in curve.items()}
         title_of = f"classifiers: {method_of(curve).title}"
         training += classifier_curves(f"training-efficient-{index}", title_of, groups, ordered=True)
-    blocks = [*figure_1(curves), accuracies(curves), *phases(curves), *search(runs)]
+    blocks = [
+        *figure_1(curves),
+        folded_alone(accuracies(curves), sum(map(len, curves.all))),
+        *phases(curves),
+        *search(runs),
+    ]
     return [
         Part(10, "labels", title, blocks, findings(curves)),
-        Part(50, "confusions", "Confusions", confusions(curves)),
+        Part(3, *CLASSES, confusions(curves)),
         Part(72, *TRAINING, training),
         *multi_parts,
     ]
@@ -174,30 +182,30 @@ def against_labels(panels: Mapping[str, Sequence[plots.Line]], labels: Mapping[i
     ticks = {count: f"{count:,}\n{percent(part)}" for count, part in labels.items()}
     limits = min(labels) / 1.3, max(labels) * 1.3
     axes = {"xlabel": "labels (part of all)", "xscale": "log", "xlim": limits}
-    return Panels(panels, 2, axes, ticks, most=dict.fromkeys(panels, 100))
+    return Panels(panels, axes, ticks, most=dict.fromkeys(panels, 100))
 
 
 def figure_1(curves: Curves) -> list[Figure]:
     """Returns figure 1 of the paper with our runs; none if no method was measured with several numbers of labels."""
     panels: dict[str, list[plots.Line]] = {}
     for metric, name in curves.metrics.items():
-        lines = panels[f"{name} on test images, %"] = []
+        lines = panels[f"{name}, % of new pictures"] = []
         for curve in curves.all:
             points = [(point.labels, *(100 * x for x in point.spread(metric)[:3])) for point in curve.values()]
             style, method = "-" if curve in (curves.ours, curves.pixels) else "--", method_of(curve)
             lines.append(plots.Line(method.title, points, method.trained_by, style))
     labels = {point.labels: f for curve in curves.all for f, point in curve.items()}
-    title = "Accuracy against labels (figure 1 of the paper)."
+    title = "Right by number of labels (figure 1 of the paper)."
     if any(len(point.runs) > 1 for curve in curves.all for point in curve.values()):
         title += " Bands go from the worst to the best run."
-    return against_labels(panels, labels).figure("figure1", title, 10, 4.3)
+    return against_labels(panels, labels).figure("figure1", title, 5.4, 4)
 
 
 def accuracies(curves: Curves) -> Table:
     """Returns the accuracies of all methods with each number of labels, and the gains."""
     lines: Lines = [("", "Number of labels", "aside", {f: p.labels for curve in curves.all for f, p in curve.items()})]
     for metric, title in curves.metrics.items():
-        group = f"{title}, %"
+        group = f"{title}, % of new pictures"
         for curve in curves.all[::-1]:
             method, values = method_of(curve), {f: point.spread(metric) for f, point in curve.items()}
             name = method.title if method.propagation else f"trained on {method.title} features"
@@ -206,19 +214,21 @@ def accuracies(curves: Curves) -> Table:
             lines.append((group, name, "measured", values))
         lines.append((group, "Gain", "gain", {f: curves.gain(f, metric) for f in curves.ours}))
     values = [value for *_, source, at in lines if source == "measured" for value in at.values()]
+    gains = any(value for *_, source, at in lines if source == "gain" for value in at.values())
     both = curves.ours and curves.pixels
-    title = f"{method_of(curves.ours).title} against pixels" if both else "Accuracy by number of labels"
-    note = " ".join(filter(None, [notes(values), COMPARED if both else ""]))
+    title = f"{method_of(curves.ours).title} against pixels" if both else "Right by number of labels"
+    note = " ".join(filter(None, [notes(values), COMPARED if both else "", GAIN if gains else ""]))
     return _over_fractions("table2", title, lines, note)
 
 
-def phases(curves: Curves) -> list[Table]:
+def phases(curves: Curves) -> list[Block]:
     """Returns a table of the phases of our runs, if some have two or learn from pictures without labels, too."""
     runs = [run for curve in curves.all for point in curve.values() for run in point.runs]
     if not any(len(run.get("phases", {})) > 1 or run.get("propagation") for run in runs):
         return []
     lines: Lines = []
-    for metric, group in {"top5": "Top-5 accuracy, %", "top1": "Top-1 accuracy, %"}.items():
+    for metric, title in METRICS.items():
+        group = f"{title}, % of new pictures"
         for curve in curves.all[::-1]:
             method = method_of(curve)
             for phase, name in PHASES.items():
@@ -231,14 +241,15 @@ def phases(curves: Curves) -> list[Table]:
                     values[f] = spread(sound, point.spread("top1").tested)
                 lines += [(group, method.title + name, "measured", values)] if any(values.values()) else []
     note = "Fixed: the classifier alone is trained. Fine-tuned: then all of it."
-    return [_over_fractions("table3", "Fixed and fine-tuned", lines, note)] if lines else []
+    title = "Fixed and fine-tuned"
+    return [Details(title, [_over_fractions("table3", title, lines, note)])] if lines else []
 
 
 def _over_fractions(file: str, title: str, lines: Lines, note: str) -> Table:
     """Returns a table with a column for each fraction of the labels, without empty rows."""
     columns = sorted({f for *_, at in lines for f in at})
     rows = [Row([name, *map(at.get, columns)], source, group) for group, name, source, at in lines if any(at.values())]
-    return table(file, title, ["Labeled data", *map(percent, columns)], rows, note)
+    return table(file, title, ["Labels", *map(percent, columns)], rows, note)
 
 
 def search(runs: Sequence[Run]) -> list[Block]:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from cpc_tf.evaluation.label_kinds import is_multi_label
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.report.blocks import (
-    FEATURES,
+    ALIKE,
     TRAINING,
     Finding,
     Part,
     Row,
     Table,
     classifier_curves,
+    folded_alone,
     notes,
     pictures,
     spread,
@@ -40,8 +41,14 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     ours = [run for method in compared if method.trained_by not in ("untrained", "pixels") for run in method.runs]
     curves = classifier_curves("training-linear", "linear classifiers", {m.title: m.runs for m in compared})
     return [
-        Part(20, "linear", "Linear classifiers", [_table(compared)] if compared else [], _findings(compared)),
-        Part(61, *FEATURES, pictures(ours, "linear.png", "neighbours", NEIGHBOURS, NEIGHBOURS_ALT)),
+        Part(
+            20,
+            "linear",
+            "Linear classifiers",
+            [folded_alone(_table(compared), len(compared))] if compared else [],
+            _findings(compared),
+        ),
+        Part(62, *ALIKE, pictures(ours, "linear.png", "neighbours", NEIGHBOURS, NEIGHBOURS_ALT)),
         Part(71, *TRAINING, curves),
         *multi_label("linear", "linear classifier", multi),
     ]
@@ -49,16 +56,18 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
 
 def _table(compared: Sequence[Method]) -> Table:
     first = compared[0].runs[0]
-    rows, group = [], f"Measured on {first.dataset_title}"
+    rows = []
     for method in compared:
         parameters = method.runs[0].identity.parameters
         title = f"{method.title} - {method.architecture}" if parameters and method.architecture else method.title
-        rows.append(Row([title, parameters and parameters / 1e6, *map(method.spread, METRICS)], group=group))
-    note = f"A linear classifier on the frozen encoder. {notes(value for row in rows for value in row.values)}".rstrip()
+        rows.append(Row([title, *map(method.spread, METRICS), parameters and parameters / 1e6]))
+    about = "A linear classifier on the features of an encoder that stays as it is."
+    note = f"{about} {notes(value for row in rows for value in row.values)}".rstrip()
     chances = zip(METRICS, (1, 5))
     chances = [spread([k / first["num_classes"]]) if metric in first else None for metric, k in chances]
-    rows.append(Row(["chance", None, *chances], "aside", group))
-    return table("table1", "Linear classification", ["Method", "Params (M)", "Top-1, %", "Top-5, %"], rows, note)
+    rows.append(Row(["chance", *chances, None], "aside"))
+    columns = ["Method", "Right (top-1), %", "Among its first five (top-5), %", "Weights, millions"]
+    return table("table1", "Linear classification", columns, rows, note)
 
 
 def _findings(compared: Sequence[Method]) -> list[Finding]:
@@ -74,8 +83,8 @@ def _findings(compared: Sequence[Method]) -> list[Finding]:
     run = ours[0].runs[0]
     preset, steps = own_preset(run["dataset"], "linear"), run.get("steps", 0)
     short = shorter(LinearConfig, preset, steps, ours[0].labels)
-    length = "" if preset or not steps else f"{steps:,} steps"  # of pictures without a preset nothing else tells
-    return [Finding("linear classifier, top-1", values, remarks(short, best, length))]
+    length = "" if preset or not steps else f", {steps:,} steps"  # of pictures without a preset nothing else tells
+    return [Finding(f"linear classifier{length}, top-1", values, remarks(short, best))]
 
 
 def divided(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
@@ -95,7 +104,6 @@ def multi_label(kind: str, title: str, runs: Sequence[Run]) -> list[Part]:
     columns = ["Method", "Labelled pictures", "Test pictures", *SEVERAL_METRICS.values(), "Chance, %"]
     scores = table(f"several-{kind}", f"Several labels a picture: {title}", columns, rows, SEVERAL_NOTE)
     best = max(points, key=lambda point: point.spread("map").mean)
-    remark = f"{best.labels:,} labelled pictures"
-    remark += f", {best.runs[0]['tested']:,} test pictures" if "tested" in best.runs[0] else ""
-    finding = Finding(f"multi-label, {title}, mAP", {best.title: str(best.spread("map"))}, remark)
-    return [Part(15, "several", "Several labels a picture", [scores], [finding])]
+    what = f"multi-label, {title}, {best.labels:,} labelled pictures, mAP"
+    finding = Finding(what, {best.title: str(best.spread("map"))})
+    return [Part(15, "several", "Several labels a picture", [folded_alone(scores, len(points))], [finding])]

@@ -130,7 +130,8 @@ def _settings(run: Run) -> dict[str, object]:
         settings |= {f"{task} {name}": value for name, value in _flags(line, task).items()}
     flags = _flags(last, run.get("kind", ""))
     steps = {"encoder_steps": run.identity.steps}
-    if flags.get("patience", "0") == "0":  # else the steps were found: no setting, but the most that are allowed is one
+    # Steps that were found are no setting, but the most that are allowed is one.
+    if flags.get("patience", "0") == "0" and flags.get("stop_at_loss", "0.0") == "0.0":
         flags = {name: value for name, value in flags.items() if name not in LENGTH}
         steps = {"": first_steps(run), **steps}
     return {**settings, **flags, **{name: count for name, count in steps.items() if count}}

@@ -10,15 +10,14 @@ from cpc_tf import cli
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health, healthy
 from cpc_tf.report.blocks import (
-    FEATURES,
     TRAINING,
     Block,
+    Details,
     Figure,
     Panels,
     Part,
     Row,
     Table,
-    folded,
     line,
     pictures,
     table,
@@ -41,8 +40,8 @@ RECORDED = {
 }
 SHARES = ("accuracy", "knn")  # of these, recorded as fractions
 CONTRASTIVE = "contrastive accuracy, training, %"  # of finding a patch or a view among others
-PATCHES = "Augmented patches as the encoder of {} saw them, and each primitive alone."
-PATCHES_ALT = "An image, its patch grid, several augmented draws of it, and each augmentation at the ends of its range."
+PATCHES = "Patches as the encoder of {} saw them: augmented, and what was done to them one by one."
+PATCHES_ALT = "An image, its patch grid, augmented draws of it, and each operation that was used, alone."
 NOTE = (
     "On training images, at the end of each run; the nearest-neighbour probe is on the images of --probe_split. Losses "
     "of runs with another batch, grid or number of directions do not compare, bounds do. docs/is_my_loss_normal.md "
@@ -53,12 +52,14 @@ NOTE = (
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the pre-training runs on a dataset."""
     named = {_name(run): run for run in sorted(runs, key=_name)}
-    patches: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
+    seen: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
     recorded = {name: run for name, run in named.items() if run.metrics()}
     figures = [_figure(name, run, f"training-{i}") for i, (name, run) in enumerate(recorded.items(), 1)]
     curves = [curve for curves in figures for curve in curves]
-    training = [*([_table(named)] if named else []), *folded(curves, "curves of pre-training")]
-    return [Part(60, *FEATURES, patches), Part(70, *TRAINING, training)]
+    folded = [Details("Pre-training: curves", curves)] if curves else []
+    folded += [Details("Pre-training: numbers", [_table(named)])] if named else []
+    folded += [Details("Pre-training: patches as the encoder saw them", seen)] if seen else []
+    return [Part(70, *TRAINING, folded)]
 
 
 def _name(run: Run) -> str:
@@ -72,15 +73,19 @@ def _collapse(records: Sequence[dict[str, float]]) -> Collapse | None:
 
 
 def _table(named: dict[str, Run]) -> Table:
-    rows = []
-    for name, run in named.items():
+    """Returns a table with a column for each run, since few runs have many numbers."""
+    columns = []
+    for run in named.values():
         records, minutes = run.metrics(), run.get("wall_seconds", 0) / 60 or None
         health = "collapsed" if _collapse(records) else "no warning" if records else None
         numbers = _in_percent({name: x for name, x in run.items() if is_number(x)})
         values = map(numbers.get, ("seed", "step", *RECORDED))
-        rows.append(Row([name, architecture(run["encoder"]), *values, minutes, health]))
-    columns = ["Run", "Encoder", "Seed", "Steps", *RECORDED.values(), "Minutes", "Health"]
-    return table("pretraining", "Pre-training runs", columns, rows, NOTE)
+        columns.append([architecture(run["encoder"]), *values, minutes, health])
+    titles = ["Encoder", "Seed", "Steps", *RECORDED.values(), "Minutes", "Health"]
+    rows = [
+        Row([title, *of_runs]) for title, of_runs in zip(titles, zip(*columns)) if any(x is not None for x in of_runs)
+    ]
+    return table("pretraining", "Pre-training runs", ["", *named], rows, NOTE)
 
 
 def _figure(name: str, run: Run, file: str) -> list[Figure]:
@@ -100,7 +105,7 @@ def _figure(name: str, run: Run, file: str) -> list[Figure]:
     caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."
     healthy_from = {titles[key]: least for key, least in _in_percent(ranges).items()}
     most = {titles[key]: 100.0 for key in SHARES}
-    return Panels(panels, 3, warn_below=warn_below, healthy=healthy_from, most=most).figure(file, caption, 10, 2.4)
+    return Panels(panels, warn_below=warn_below, healthy=healthy_from, most=most).figure(file, caption, 3.9, 2.4)
 
 
 def _in_percent(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,21 @@ def _is_identity(value: Any) -> bool:
     return _all(str, list(fields.values())) and all(x is None or is_number(x) for x in numbers)
 
 
+def _is_curve(value: Any) -> bool:
+    return _all(dict, value) and all(
+        isinstance(point.get("arm"), str)
+        and type(point.get("labels")) is int
+        and point["labels"] > 0
+        and is_number(point.get("top1"))
+        and 0 <= point["top1"] <= 1
+        for point in value
+    )
+
+
+def _is_folds(value: Any) -> bool:
+    return isinstance(value, dict) and all(type(value.get(name)) is int for name in ("folds", "repeats"))
+
+
 def _is_counts(value: Any) -> bool:
     return isinstance(value, dict) and all(
         isinstance(counts, dict)
@@ -67,8 +82,8 @@ def _is_counts(value: Any) -> bool:
 FIELDS = [
     ("dataset encoder backbone run propagation", "a text", lambda x: isinstance(x, str)),
     ("step steps most_steps wall_seconds seed", "a number", is_number),
-    ("top1 top5 map map_chance micro_f1 map11 map_all class_mean largest_class", "a fraction from 0 to 1",
-     lambda x: is_number(x) and 0 <= x <= 1),
+    ("top1 top5 top1_low top1_high map map_chance micro_f1 map11 map_all class_mean largest_class",
+     "a fraction from 0 to 1", lambda x: is_number(x) and 0 <= x <= 1),
     ("label_fraction", "a positive number", lambda x: is_number(x) and x > 0),
     ("num_classes num_train_labels tested images test_images test_boxes", "a positive integer",
      lambda x: is_number(x) and isinstance(x, int) and x > 0),
@@ -76,6 +91,8 @@ FIELDS = [
     ("search", "a list of records", lambda x: _all(dict, x)),
     ("phases", "records by name", lambda x: isinstance(x, dict) and _all(dict, [*x.values()])),
     ("classes", "counts by class", _is_counts),
+    ("curve", "accuracies by arm and labels", _is_curve),
+    ("cross_validation", "numbers of folds and repeats", _is_folds),
     ("identity", "an identity", _is_identity),
 ]  # fmt: skip
 KINDS = {name: (kind, is_one) for names, kind, is_one in FIELDS for name in names.split()}
@@ -104,6 +121,20 @@ class Run(collections.UserDict):
     def identity(self) -> Identity:
         """The identity of its encoder."""
         return Identity.from_json(self["identity"])
+
+    @property
+    def path(self) -> str:
+        """Its directory, with '?' for bytes in its name that are no text."""
+        return self.directory.encode("utf-8", "replace").decode()
+
+    @property
+    def about(self) -> dict[str, str]:
+        """The texts of its run.json: versions, commit, machine, and when it began."""
+        try:
+            about = _from_json(self.text("run.json"))
+        except ValueError:
+            about = None
+        return {name: x for name, x in about.items() if isinstance(x, str)} if isinstance(about, dict) else {}
 
     @property
     def fraction(self) -> float:

@@ -66,6 +66,7 @@ def train(
       make_dataset: (first step, input context) -> infinite per-replica batches from that step on.
       watch: called with each record; may return a warning to print.
       evaluate: called every `evaluate_every` steps (0: never) and at the end; its metrics join the record.
+      evaluate_every: steps at whose multiples a record ends.
       ended: called with all records, at the start and after each; whether the training ends before `train_steps`.
 
     Raises:

@@ -6,10 +6,13 @@ WORKDIR/PHASE. A phase that is needed again, as after a kill, is restored from i
 The paper trains "till convergence" (Sec. 4.2) and fine-tunes with "early-stopping" (Sec. 2.2); it gives no rule. Ours:
 after `patience` evaluations in a row without a better score the rate drops to a tenth, if it may; after as many more
 the phase ends. The best evaluation is the length that is chosen.
+
+With few labels there is another end: a phase whose labels are learned stops, see `Learned`.
 """
 
 from __future__ import annotations
 
+import collections
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -23,8 +26,10 @@ from cpc_tf.training.trainee import Trainee
 from cpc_tf.training.workdir import Workdir
 
 SEARCH = "search"  # folder of the phases that train without the held-out examples
+REFIT = "refit"  # folder of the phases that train on all labels after the test, and their entry in a result.json
 FROZEN, FINE_TUNED = "frozen", "fine-tuned"  # phases, and their folders: on a fixed encoder; then everything
 HELD_OUT = "held_out_"  # begins the names of scores on held-out examples
+STRETCH, LOOK = 50, 100  # after each STRETCH of steps the mean training loss of the last LOOK ones is looked at
 
 Record = dict[str, Any]  # of metrics.jsonl, or of a trial in result.json
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -79,6 +84,42 @@ def plateau(records: Sequence[Record], score: str, patience: int, drops: bool = 
     return Plateau(best, drop_step)
 
 
+def learned_at(records: Sequence[Record], loss: float) -> int | None:
+    """Returns the step at which a phase has learned its labels: the mean loss of the LOOK steps before is below `loss`.
+
+    It is a multiple of STRETCH; None: there is none yet. A function of the records alone, so a resumed run has the same
+    one, and whether a record is of 10 steps or of 50 makes no difference.
+
+    Args:
+      records: ascending by 'step'. One ends at each multiple of STRETCH; its 'loss' is the mean since the one before.
+      loss: the bound.
+    """
+    totals, before = collections.Counter(), 0  # of the losses of all steps of a stretch
+    for record in records:
+        totals[(record["step"] - 1) // STRETCH] += record["loss"] * (record["step"] - before)
+        before = record["step"]
+    look = LOOK // STRETCH
+    means = (sum(totals[end - n] for n in range(1, look + 1)) / LOOK for end in range(look, before // STRETCH + 1))
+    return next((LOOK + STRETCH * number for number, mean in enumerate(means) if mean < loss), None)
+
+
+class Learned(NamedTuple):
+    """The end of a phase that learns few labels: STRETCH steps after these are learned, at a tenth of the rate.
+
+    A phase that goes on from such a one has that rate from its beginning, and ends as they are learned.
+    """
+
+    loss: float  # see `learned_at`
+    drop_rates: Callable[[bool], None]  # whether rates are a tenth from now on
+    goes_on: bool = False
+
+    def ended(self, records: Sequence[Record]) -> bool:
+        """Returns what the records of the phase say, and sets its rates accordingly."""
+        step = learned_at(records, self.loss)
+        self.drop_rates(self.goes_on or step is not None)
+        return step is not None and records[-1]["step"] >= step + (0 if self.goes_on else STRETCH)
+
+
 class Evaluation(NamedTuple):
     """How a phase is judged on held-out examples while it trains."""
 
@@ -123,11 +164,14 @@ class PhasedRun:
         batches: Callable[[int, tf.distribute.InputContext], tf.data.Dataset],
         steps: int,
         evaluation: Evaluation | None = None,
+        learned: Learned | None = None,
         **options: Any,
     ) -> loop.Outcome:
-        """Trains a phase for `steps`, or until its evaluations end it; see `loop.train`, also for `options`.
+        """Trains a phase for `steps`, or until it ends before; see `loop.train`, also for `options`.
 
-        With an evaluation some of the records have its scores.
+        Args:
+          evaluation: some of the records have its scores, which may end the phase.
+          learned: what ends a phase without an evaluation.
         """
         if evaluation:
             options.update(
@@ -135,7 +179,15 @@ class PhasedRun:
                 evaluate_every=evaluation.every,
                 ended=lambda records: evaluation.plateau(records).ended,
             )
+        elif learned:
+            # Nothing is evaluated: a record ends there.
+            options.update(evaluate_every=STRETCH, ended=learned.ended)
+        before = workdir.records()
         outcome = loop.train(trainee, batches, workdir.config.training, steps, workdir, **options)
+        if learned and learned.ended(outcome.records) and before != outcome.records and workdir.chief:
+            since = learned_at(outcome.records, learned.loss)
+            why = f"the mean training loss of {LOOK} steps was below --stop_at_loss={learned.loss:g} at step {since}"
+            print(f"stopped at step {outcome.step} of at most {steps}: {why}", flush=True)
         self._seconds[workdir.path] = outcome.seconds
         return outcome
 

@@ -22,7 +22,7 @@ from cpc_tf.commands import TASKS, Command
 from cpc_tf.files import NotWritten, read_json, read_text, reason, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, derived, flatten, kept, to_flagfile
 from cpc_tf.texts import shown
-from cpc_tf.training import cluster, feeds
+from cpc_tf.training import cluster, feeds, provenance
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.cluster import about_program, about_settings, agree
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
@@ -231,7 +231,7 @@ class Workdir:
                 "may end with slightly other figures"
             )
         about = {"task": self._task, "version": cpc_tf.__version__, "tensorflow": tf.__version__, **session}
-        self.write("run.json", to_json({**before, **about}))
+        self.write("run.json", to_json({"begun": provenance.now(), **before, **provenance.here(), **about}))
         if tf.io.gfile.exists(self.file("metrics.jsonl")):
             records = [record for record in self.records() if record["step"] <= step]
             self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in records))

@@ -11,7 +11,7 @@ from PIL import Image
 
 from cpc_tf.data import datasets
 from cpc_tf.data.datasets import TfdsSource
-from cpc_tf.data.source import Source, restricted
+from cpc_tf.data.source import Joined, Source, restricted
 from tests.boxes.samples import CAT, open_voc_folder, pictures, xml
 from tests.data.samples import open_folder, write_files
 
@@ -114,6 +114,16 @@ def test_a_subset_holds_its_examples_in_order(whole):
     # As a subset of its own: the shuffled order is a function of the seed and the number of examples.
     direct = restricted(whole, np.array([1, 5, 10]))
     assert levels(fewer.stream(seed=3), 9) == levels(direct.stream(seed=3), 9)
+
+
+def test_two_parts_are_joined_in_order_and_each_example_comes_once_an_epoch(whole):
+    every, places = contents(whole), [1, 4, 5, 0, 10]
+    joined = Joined(restricted(whole, np.array(places[:3])), restricted(whole, np.array(places[3:])))
+    wanted = [every[place] for place in places]
+    assert contents(joined) == wanted
+    np.testing.assert_array_equal(joined.labels(), [label for _, label in wanted])
+    assert joined.names() == [whole.names()[place] for place in places]
+    assert sorted(value for _, value in levels(joined.stream(seed=3), 5)) == sorted(value for value, _ in wanted)
 
 
 def test_records_are_indexed_once_and_then_read_where_they_are(sharded, monkeypatch):

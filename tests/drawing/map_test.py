@@ -8,7 +8,6 @@ from PIL import Image
 from threadpoolctl import threadpool_limits
 
 from cpc_tf.drawing import map as embedding_map
-from cpc_tf.drawing import plots
 from cpc_tf.settings import ConfigError
 
 pytestmark = pytest.mark.drawn
@@ -44,13 +43,10 @@ def test_similar_pictures_are_drawn_together():
     assert apart.max() > 2 * max(red.std(0)[apart.argmax()], blue.std(0)[apart.argmax()])
 
 
-def test_the_dots_at_the_edges_are_whole():
-    """Those that span a map lie on its edges, where a half of each was cut off."""
-    features = np.array([[-3, 0], [3, 0], [0, 1], [0, -1.0]])
-    drawn = pixels(embedding_map.draw(features, np.full([4, 8, 8, 3], 128, np.uint8), [0, 1, 2, 3], list("abcd")))
-    dots = drawn[:, : drawn.shape[1] // 2]
-    for color in plots.THEME.lines:
-        assert (dots == [int(color[i : i + 2], 16) for i in (1, 3, 5)]).all(-1).sum() >= 15
+def test_a_class_is_named_where_most_of_its_pictures_are():
+    """Not half way between two heaps, where others are."""
+    heaps = np.array([[0, 0], [0.1, 0], [0, 0.1], [10, 10], [10, 10.1]])
+    assert embedding_map._middle(heaps).tolist() == [0, 0]
 
 
 @pytest.mark.slow
@@ -78,7 +74,7 @@ def test_a_single_picture_is_drawn():
 def test_unknown_and_rare_classes_are_grey():
     labels = [-1, *range(25), *range(19)]
     colors, entries = embedding_map._colors(len(labels), labels, [f"class {i}" for i in range(25)])
-    assert [name for name, _ in entries] == [*(f"class {i}" for i in range(19)), "no label or others"]
+    assert [name for _, name, _ in entries] == [*(f"class {i}" for i in range(19)), "no label or others"]
     assert len(np.unique(colors, axis=0)) == 20
     np.testing.assert_array_equal(colors[0], colors[25])
 

@@ -8,7 +8,7 @@ import pytest
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.draws import rarest
 from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
-from cpc_tf.efficient.inputs import Labels, choose_labels, from_encoder, from_labels
+from cpc_tf.efficient.inputs import Labels, choose_labels, from_encoder, from_labels, guessing
 from cpc_tf.encoders.card import FILE, EncoderCard, Training
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.settings import ConfigError, open_settings, replace
@@ -162,9 +162,10 @@ def test_sizes_are_the_encoders_and_what_is_given_wins(module, flags, sizes, tol
         (
             80,
             {},
-            "from 80 labels: --head_blocks=2 --head_width=512 --cached_views=16 --batch_size=64 --train_epochs=400",
+            "from 80 labels: --head_blocks=2 --head_width=512 --stop_at_loss=0.46 --cached_views=16 --batch_size=64 "
+            "--train_epochs=400",
         ),
-        (20, {"head_width": 64}, "from 20 labels: --cached_views=16 --batch_size=16 --train_epochs=400"),
+        (20, {"head_width": 64, "patience": 1}, "from 20 labels: --cached_views=16 --batch_size=16 --train_epochs=400"),
         (
             950,
             {"train_steps": 9, "encoder": "pixels"},
@@ -183,13 +184,23 @@ def test_sizes_are_the_encoders_and_what_is_given_wins(module, flags, sizes, tol
     ],
 )
 def test_batch_length_and_classifier_follow_from_the_labels(count, flags, told):
-    config, line = from_labels(replace(EfficientConfig(), **{"encoder": "random", **flags}), labels(count), replicas=1)
+    settings = replace(EfficientConfig(), **{"encoder": "random", **flags})
+    config, line = from_labels(settings, labels(count), replicas=1, guess=np.log(10))
     assert line == told
-    assert open_settings(replace(config, resize=9, image_size=8, head_blocks=1)) == []
+    assert {*open_settings(replace(config, resize=9, image_size=8, head_blocks=1))} <= {"stop_at_loss"}
+
+
+def test_a_guess_knows_how_frequent_the_classes_are():
+    assert guessing(np.repeat([0, 1, 2, 3], 5)) == pytest.approx(np.log(4))
+    one, other = np.array([1, 0, 0, 0]), np.array([0, 0, 1, 1])
+    entropies = [guessing(labels) for labels in (one, other)]
+    assert entropies == pytest.approx([0.5623, np.log(2)], abs=1e-4)
+    assert guessing(np.stack([one, other], 1).astype(np.float32)) == pytest.approx(np.mean(entropies))
+    assert guessing(np.zeros(3, np.int64)) == 0
 
 
 def test_a_batch_is_of_all_cached_views_and_divides_among_replicas():
     """That a larger one is refused is a row of tests/refusals_test.py."""
     config = replace(EfficientConfig(), encoder="random", batch_size=64, cached_views=4)
-    from_labels(config, labels(20), replicas=1)  # 64 features of 16 pictures
-    assert from_labels(replace(config, batch_size=0), labels(5), replicas=4)[0].training.batch_size == 4
+    from_labels(config, labels(20), 1, guess=1.0)  # 64 features of 16 pictures
+    assert from_labels(replace(config, batch_size=0), labels(5), 4, guess=1.0)[0].training.batch_size == 4

@@ -19,6 +19,7 @@ from cpc_tf.evaluation import label_kinds, scores
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
+from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.phases import in_folder, plateau
 from tests import modules, samples
 
@@ -319,6 +320,42 @@ def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_tr
     held_out = f"held-out top-1 {round(6 * short['search'][0]['held_out_top1'])} of 6 right ("
     assert held_out in capsys.readouterr().out
     assert efficient(config(*here, *flags, "--train_steps=4"))["steps"] == 4
+
+
+@pytest.mark.slow
+def test_a_phase_that_has_learned_its_labels_stops_and_is_gone_on_with_for_more_labels_also_after_a_kill(
+    folder, hub_dir, tmp_path, monkeypatch, capsys
+):
+    def saving(checkpoints, *arguments, save=Checkpoints.save, **options):
+        save(checkpoints, *arguments, **options)
+        path = tmp_path / "killed"
+        if "whole/frozen" in str(checkpoints.path(0)) and not path.exists():
+            shutil.copytree(tmp_path / "whole", path)
+
+    flags = ["--stop_at_loss=1.5", "--train_steps=170", "--finetune_steps=0", "--steps_per_loop=20"]
+    flags += ["--label_fraction=1", "--checkpoint_every=50", "--learning_rate=0.01"]
+    monkeypatch.setattr(Checkpoints, "save", saving)
+    whole = efficient(config(folder, tmp_path / "whole", hub_dir, *flags))
+    told = capsys.readouterr().out
+    for step in (150, 100):
+        why = "the mean training loss of 100 steps was below --stop_at_loss=1.5 at step 100\n"
+        assert told.count(f"stopped at step {step} of at most 170: {why}") == 1
+    assert ([record["steps"] for record in whole["search"]], whole["steps"]) == ([150], 100)
+    # The second training began where the first one ended.
+    first, second = (metrics(tmp_path / "whole" / name)[0]["loss"] for name in ("search/frozen/0", "frozen"))
+    assert second < first
+
+    # After a kill at step 50, and with the last classifier on the pictures of the test, too.
+    settings = config(folder, tmp_path / "killed", hub_dir, *flags)
+    refitted = efficient(replace(settings, refit=True))
+    assert [*map(without_time, metrics(tmp_path / "killed/frozen"))] == [
+        *map(without_time, metrics(tmp_path / "whole/frozen"))
+    ]
+    assert refitted.pop("refit") == {"num_train_labels": 48, "phases": {"frozen": {"steps": 100}}}
+    assert without_time(refitted) == without_time(whole)
+    told = capsys.readouterr().out
+    assert told.index("frozen       top-1") < told.index("refit: on all 48 labels")
+    assert "refit" in efficient(settings), "what is there stays"
 
 
 @pytest.fixture

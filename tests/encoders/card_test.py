@@ -7,7 +7,9 @@ import pytest
 
 from cpc_tf.encoders.card import EncoderCard, EncoderName, Identity, Training, find_card, module_name, read_card
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.pretrain.trainee import read_initial_card
 from cpc_tf.settings import ConfigError
+from tests.binaries import ROOT
 from tests.modules import GEOMETRY, PRETRAINED
 
 SETTINGS = EncoderConfig(encoder="tiny", norm="batch")
@@ -124,3 +126,16 @@ def test_each_value_of_the_flag_has_one_meaning():
     ):
         name = EncoderName.parse(text)
         assert [name.kind, name.module, name.is_new, *filter(None, [name.pixels])] == meaning
+
+
+def test_released_modules_have_names_everywhere_and_a_path_that_exists_wins(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for text in ("imagenette_128px", "random:imagenette_128px", "graph:imagenette_128px"):
+        name = EncoderName.parse(text)
+        assert name.module == str(ROOT / "modules/imagenette_128px")
+        assert name.card().identity(name.module).module == "imagenette_128px"
+    assert read_initial_card("imagenette_128px").training.dataset == "folder:imagenette-224"
+    (tmp_path / "imagenette_128px").mkdir()
+    assert EncoderName.parse("graph:imagenette_128px").module == "imagenette_128px"
+    with pytest.raises(ConfigError, match="no encoder.json in it"):
+        read_initial_card("imagenette_128px")

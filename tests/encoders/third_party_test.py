@@ -64,6 +64,13 @@ def test_outputs_are_those_that_the_author_computes(written, encoder, signature,
     assert frozen.trainable_variables == []
 
 
+@pytest.mark.usefixtures("loaded_once")
+def test_the_usual_signature_and_the_only_fitting_output_need_no_names(written):
+    frozen = load_patch_encoder(f"-1..1:{written}/served", patch_size=16)
+    wanted = np.load(written / "reference.npz")["served/vector"]
+    np.testing.assert_allclose(frozen.vectors(images(written)), wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(("name", "mode"), [("-1..1", "tf"), ("torch", "torch"), ("caffe", "caffe")])
 def test_ranges_are_those_of_keras_applications(name, mode):
     pixels = np.random.default_rng(0).integers(0, 256, [2, 5, 4, 3]).astype(np.float32)
@@ -155,7 +162,7 @@ def refusal(function, *arguments):
         (lambda x: tf.cast(x, tf.int32), "int32"),
         (lambda x: tf.reduce_mean(x), r"\(\)"),
         (lambda x: x[:, None], r"\(None, 1, "),
-        (lambda x: {"other": x}, "other"),
+        (lambda x: {"other": x, "more": x}, "other"),
         (lambda x: {"default": tf.cast(x, tf.int32), "feature_map": tf.cast(x, tf.int32)}, "int32"),
         (lambda x: {"default": (x, x), "feature_map": {"a": x}}, "a tuple|a dict"),
         (lambda x: tf.strings.as_string(x), "string"),
@@ -177,7 +184,7 @@ def test_modules_that_give_something_else(tmp_path, call, said):
         assert re.search(said, refusal(load, tmp_path / "theirs"))
 
 
-def test_whatever_loading_raises_is_one_line(monkeypatch):
+def test_whatever_loading_raises_is_one_line(monkeypatch, tmp_path):
     for error in (
         IndexError("Read less\nbytes"),
         KeyError("x"),
@@ -190,7 +197,7 @@ def test_whatever_loading_raises_is_one_line(monkeypatch):
 
         monkeypatch.setattr(third_party.hub, "load", load)
         for function in (maps, latents):
-            assert "cannot be loaded as a TF-Hub module (" in refusal(function, "/a/module")
+            assert "cannot be loaded as a TF-Hub module (" in refusal(function, str(tmp_path))
 
 
 def test_damaged_files_of_our_module(ours, tmp_path):

@@ -55,7 +55,7 @@ def check(module, files, wanted):
     [
         ("random:ours", FROZEN, ["--endpoint=latents", "--augment=v1", "--resize_mode=pad"]),
         ("graph:ours", FINE_TUNED, ["--encoder_adam=paper", "--resize_mode=crop"]),
-        ("pixels", "supervised", []),
+        ("pixels", "supervised", ["--refit"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -67,6 +67,9 @@ def test_it_predicts_as_the_run_on_few_labels(root, source, files, encoder, phas
     check(found.module, files, wanted)
     assert found.card["step"] == 2
     assert found.card["geometry"] is None
+    refitted = "--refit" in flags
+    assert found.card.get("refit_labels") == (40 if refitted else None)
+    assert ("trained on all 40\nlabels, those of split `val` too" in found.readme) is refitted
 
 
 def test_it_predicts_as_the_linear_run_unless_the_module_was_replaced(root, source, files, tmp_path):

@@ -20,6 +20,7 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import Pretraining, build_model
 from cpc_tf.settings import replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.phases import REFIT
 from tests.detect.samples import SMALL, detector_training
 
 IMAGES = np.random.default_rng(1).uniform(size=[2, 32, 24, 3]).astype(np.float32)
@@ -131,7 +132,11 @@ def efficient_run(config, phase, steps=(2,)):
         Checkpoints(folder, trainee.checkpoint).save(step)
     write_file(f"{folder}/run.flags", to_flagfile(replace(config, batch_size=4)))  # the search chose them
     phases = {phase: {"steps": steps[-1], "top1": 0.75, "top5": 1.0}}
-    write_run(config, "efficient", {"identity": maps.identity.to_json(), "phases": phases})
+    found = {"identity": maps.identity.to_json(), "phases": phases}
+    if config.labels.refit:
+        os.renames(folder, os.path.join(config.workdir, REFIT, phase))
+        found[REFIT] = {"num_train_labels": 40, "phases": {phase: {"steps": steps[-1]}}}
+    write_run(config, "efficient", found)
     return trainee
 
 

@@ -37,15 +37,15 @@ def test_the_file_of_a_table_is_unrounded_and_empty_columns_are_gone():
 
 def test_a_curve_of_one_point_is_not_drawn():
     two, one = Line("a", [(1, 50.0), (2, 100.0)], "cpc"), Line("a", [(1, 3.0)], "cpc")
-    (figure,) = Panels({"accuracy": [two], "kNN": [one]}, 2).figure("name", "title", 4, 2)
+    (figure,) = Panels({"accuracy": [two], "kNN": [one]}).figure("name", "title", 4, 2)
     assert {row["panel"] for row in figure.data} == {"accuracy"}
-    assert Panels({"kNN": [one], "other": []}, 2).figure("name", "title", 4, 2) == []
+    assert Panels({"kNN": [one], "other": []}).figure("name", "title", 4, 2) == []
 
 
 @pytest.mark.parametrize(("most", "ends"), [({"accuracy": 100}, True), ({}, False)])
 def test_an_axis_ends_at_the_largest_possible_value(most, ends):
     canvas = Figure()
-    Panels({"accuracy": [Line("a", [(1, 94.0), (2, 100.0)], "cpc")]}, 1, most=most).draw(canvas, plots.THEME)
+    Panels({"accuracy": [Line("a", [(1, 94.0), (2, 100.0)], "cpc")]}, most=most).draw(canvas, plots.THEME)
     assert bool(canvas.axes[0].get_ylim()[1] == 100) is ends
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cpc_tf.report.blocks import flat
 from cpc_tf.report.efficient import findings, interpolated, label_curves, matrix, report
 from cpc_tf.report.runs import Run
 from studies.paper import figures as paper
@@ -56,7 +57,7 @@ def _run(*arguments, **more):
 
 def _rows(runs, name, source="measured"):
     """{first cell: the others} of a table of the page."""
-    tables = {getattr(block, "name", ""): block for block in samples.blocks(report(runs, "photos"), "labels")}
+    tables = {getattr(block, "name", ""): block for block in flat(samples.blocks(report(runs, "photos"), "labels"))}
     return samples.rows(tables[name], source)
 
 
@@ -125,7 +126,7 @@ BIRDS = {"dataset": "folder:/birds"}
         ({"top1": 0.8, "steps": 600}, [{"top1": 0.5, "steps": 600}, {"fraction": 1.0, "top1": 0.9, "steps": 600}],
          "short run (600 of the preset's 1,500 steps); no gain is claimed"),
         ({"top1": 0.8, **BIRDS}, [{"top1": 0.5, **BIRDS}, {"fraction": 1.0, "top1": 0.9, **BIRDS}],
-         "how long to train on these pictures is not known; no gain is claimed"),
+         "whether longer training would be better on these pictures is not known; no gain is claimed"),
         ({"top1": 0.8}, [{"top1": 0.5, "steps": None}, {"fraction": 1.0, "top1": 0.9, "steps": None}],
          "unknown number of steps; no gain is claimed"),
     ],

@@ -30,7 +30,7 @@ class _Page(html.parser.HTMLParser):
 
     VOID = ("meta", "img", "br", "link", "source")
     CELLS, SILENT = ("td", "th"), ("style", "script")
-    LINES = ("tr", "h1", "h2", "h3", "h4", "p", "figcaption", "summary", "li", "dt", "nav", "footer")
+    LINES = ("tr", "h1", "h2", "h3", "h4", "p", "figcaption", "main", "summary", "li", "dt", "nav", "footer")
 
     def __init__(self, text):
         super().__init__()
@@ -43,7 +43,13 @@ class _Page(html.parser.HTMLParser):
         attributes = dict(attributes)
         self.ids += [attributes["id"]] if "id" in attributes else []
         self.targets += [attributes[name] for name in ("src", "href", "srcset", "data") if name in attributes]
-        self.text += "\n" if tag in self.LINES else " | " if tag in (*self.CELLS, "dd", "a", "span") else ""
+        self.text += (
+            "\n"
+            if tag in self.LINES
+            else " | "
+            if tag in (*self.CELLS, "dd", "i") or attributes.get("href", "").startswith("#")
+            else ""
+        )
         if tag == "img":
             self.pictures.append(attributes)
             self.text += f"\n[{attributes['alt']}]"
@@ -84,19 +90,24 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     shown = _Page(text)
     assert shown.open == []
     assert len(shown.ids) == len(set(shown.ids))
-    assert all(target.startswith("data:image/png;base64,") or target[1:] in shown.ids for target in shown.targets)
+    beside = {path.name for path in (tmp_path / "report").iterdir()}
+    assert all(
+        target.startswith("data:image/png;base64,") or target in beside or target[1:] in shown.ids
+        for target in shown.targets
+    )
+    assert {name for name in beside if name.endswith((".csv", ".png"))} < {*shown.targets}
     assert "@import" not in text
     assert "url(" not in text
     assert len(shown.pictures) == len([path for path in (tmp_path / "report").iterdir() if path.suffix == ".png"]) > 2
     assert not [path for path in (tmp_path / "report").iterdir() if path.suffix == ".tmp"]
     rows = csv.DictReader((tmp_path / "report/photos-figure1.csv").read_text().splitlines())
     points = {(r["panel"], r["curve"], r["labels (part of all)"], r["value"]) for r in rows}
-    panel = "Top-1 accuracy on test images, %"
+    panel = "Right (top-1), % of new pictures"
     assert points >= {(panel, "CPC v2", "10", "60.0"), (panel, "pixels", "1000", "70.0")}
     (row,) = (
         row
         for row in csv.DictReader((tmp_path / "report/photos-table2.csv").read_text().splitlines())
-        if (row["group"], row["Labeled data"]) == ("Top-1 accuracy, %", "small ResNet trained on pixels")
+        if (row["group"], row["Labels"]) == (panel, "small ResNet trained on pixels")
     )
     assert [row[f"10 %{end}"] for end in ("", " low", " high", " runs")] == ["51.0", "50.0", "52.0", "2"]
     summary = json.loads((tmp_path / "report/report.json").read_text())
@@ -113,9 +124,8 @@ def test_folders_of_one_name_are_not_one_dataset():
     runs.append(samples.run(samples.efficient(dataset=f"{data[1]}/")))
     made = page.files(runs, [], "runs")
     shown = json.loads(made["report.json"])["datasets"]
-    assert {name: shown[name]["data"]["table1"][0]["Top-1, %"] for name in shown} == dict(zip(data, (90, 30)))
+    assert {name: shown[name]["data"]["table1"][0]["Right (top-1), %"] for name in shown} == dict(zip(data, (90, 30)))
     assert {f"folder-{name}-images-table1.csv" for name in ("birds", "cars")} <= {*made}
-    assert "Measured on folder:/cars/images" in made["folder-cars-images-table1.csv"]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -173,10 +183,10 @@ def test_made_again_it_is_overwritten_even_if_it_was_killed(number, tmp_path, mo
         written.append(pathlib.Path(path).name)
         write_file(path, content)
 
-    monkeypatch.setattr(page, "write_file", killed)
-    with pytest.raises(KeyboardInterrupt):
-        made("runs/report", 0.75)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(page, "write_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            made("runs/report", 0.75)
     assert len(new) > len(written) == number
     for name in old:
         assert (tmp_path / "runs/report" / name).read_bytes() == (new if name in written else old)[name]

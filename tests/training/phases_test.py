@@ -1,8 +1,11 @@
-"""When a phase has converged, and which trial is chosen. Tasks show with their runs what is trained and saved."""
+"""When a phase has converged or nothing is left to learn, and which trial is chosen.
+
+Tasks show with their runs what is trained and saved.
+"""
 
 import pytest
 
-from cpc_tf.training.phases import Evaluation, Length, choose, plateau
+from cpc_tf.training.phases import Evaluation, Learned, Length, choose, learned_at, plateau
 
 
 def records(*scores):
@@ -44,6 +47,19 @@ def test_an_evaluation_sets_the_rates_of_what_is_trained_also_after_a_kill():
     ended = [evaluation.plateau(records(*(0.3, 0.1, 0.1, 0.1, 0.1)[:count])).ended for count in range(6)]
     assert lowered == [False, False, False, True, True, True]
     assert ended == [False] * 5 + [True]
+
+
+def test_labels_are_learned_when_a_hundred_steps_have_little_loss_whatever_the_length_of_a_record():
+    losses = {10: 0.9, 50: 0.9, 80: 0.05, 100: 0.2, 150: 0.1, 180: 0.05, 200: 0.12, 205: 0.0, 250: 0.3}
+    shown = [{"step": step, "loss": loss} for step, loss in losses.items()]
+    # The means of 1 to 100, 51 to 150, ... are 0.505, 0.105, 0.089 and 0.174.
+    assert [learned_at(shown, loss) for loss in (0.05, 0.1, 0.5, 1)] == [None, 200, 150, 100]
+    assert learned_at(shown[:6], 0.1) is learned_at([], 1.0) is None
+    for goes_on, ends, dropped in ((False, [200, 205, 250], 5), (True, [150, 180, 200, 205, 250], 0)):
+        lowered = []
+        learned = Learned(0.5, lowered.append, goes_on)
+        ended = [step for n, step in enumerate(losses, 1) if learned.ended(shown[:n])]
+        assert (ended, lowered.count(True)) == (ends, len(losses) if goes_on else dropped)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
 from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training import provenance
 from cpc_tf.training import workdir as workdirs
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import UsualTraining
@@ -108,7 +109,19 @@ def test_a_run_that_goes_on_with_another_tensorflow_says_so_once(config, caplog,
         workdir.begin(step)
     assert caplog.text.count("begun with TensorFlow 2.14.0") == warned
     about = {"task": "pretrain", "version": cpc_tf.__version__, "tensorflow": tf.__version__}
-    assert read_json(workdir.file("run.json")) == about
+    assert read_json(workdir.file("run.json")).items() >= about.items()
+
+
+def test_it_says_on_what_and_when_it_began(config, monkeypatch):
+    workdir = Workdir(config, "pretrain")
+    monkeypatch.setattr(provenance, "here", lambda: {"machine": "first", "commit": "1a2b3c4d"})
+    monkeypatch.setattr(provenance, "now", lambda: "2026-11-27 05:58 UTC")
+    workdir.begin(0)
+    monkeypatch.setattr(provenance, "here", lambda: {"machine": "second", "commit": "5e6f7a8b"})
+    monkeypatch.setattr(provenance, "now", lambda: "2026-11-28 05:58 UTC")
+    workdir.begin(5)
+    known = read_json(workdir.file("run.json"))
+    assert (known["machine"], known["commit"], known["begun"]) == ("second", "5e6f7a8b", "2026-11-27 05:58 UTC")
 
 
 def test_only_the_chief_writes_and_no_result_is_not_finite(config, tmp_path):

@@ -62,6 +62,20 @@ def write_bytes(path):
     return {name: value.numpy() for name, value in embed(IMAGES).items() if name != "count"}
 
 
+def write_served(path):
+    """What converters from ONNX write: one signature, tokens beside a vector."""
+    module = tf.Module()
+    module.kernel = tf.Variable(KERNEL)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 16, 16, 3], name="images")])
+    def serve(images):
+        maps = tf.nn.conv2d(images, module.kernel, 4, "VALID")
+        return {"tokens": tf.reshape(maps, [-1, 16, 6]), "vector": tf.reduce_mean(maps, [1, 2])}
+
+    tf.saved_model.save(module, path, signatures=serve)
+    return {"vector": serve(SIGNED)["vector"].numpy()}
+
+
 def write_tf1(path):
     """TF1 format of TF-Hub, with the names of BigBiGAN: a graph to train and one to infer, which share variables."""
     builder = tf1.saved_model.Builder(path)
@@ -111,6 +125,7 @@ if __name__ == "__main__":
     for name, write in {
         "call": write_call,
         "bytes": write_bytes,
+        "served": write_served,
         "tf1": write_tf1,
         "keras": write_keras,
     }.items():

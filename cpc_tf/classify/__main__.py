@@ -1,0 +1,8 @@
+"""`python -m cpc_tf.classify` is `cpc-tf classify`."""
+
+import sys
+
+from cpc_tf.program import main
+
+if __name__ == "__main__":
+    sys.exit(main("classify"))

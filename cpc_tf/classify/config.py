@@ -1,0 +1,101 @@
+"""Says what is on pictures, from a few labels, in a minute: a logistic regression on the features of an encoder.
+
+    cpc-tf classify --labelled=my_pictures --labels=labels.csv
+    cpc-tf classify --labelled=my_pictures --labels=labels.csv --workdir=runs/mine/classify \\
+      --pictures=new_pictures --output=predictions.csv --sheet=sheet.png
+    cpc-tf classify --labelled=my_pictures --labels=labels.csv --workdir=runs/mine/classify --curve
+
+Trains on all labels; the accuracy comes from cross-validation. Leaves in its workdir the classifier as a module,
+classifier/, result.json, and what each labelled picture was taken for by classifiers that had not seen it,
+predictions.csv. The same command with more labels replaces them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from cpc_tf.data.config import PicturesConfig
+from cpc_tf.settings import ConfigError, Settings, count, setting, side
+from cpc_tf.texts import PICTURES
+
+NONE, BALANCED = "none", "balanced"
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledConfig(PicturesConfig):
+    """Where the labelled pictures come from: all of them, none is held out for a test."""
+
+    draws_test = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassifyConfig(Settings):
+    """All settings of `cpc-tf classify`."""
+
+    HIDDEN: ClassVar = {
+        "share_records": "each process reads all labelled pictures",
+        "shuffle_window": "all labelled pictures are in memory",
+    }
+
+    data: LabelledConfig = LabelledConfig()
+    encoder: str = setting(
+        "imagenette_128px",
+        "Encoder whose features are classified: a released one by its name, a module of cpc-tf export, or another "
+        "TF-Hub module of images; 'random:MODULE': the untrained copy of one of ours; 'pixels': none",
+        compared=False,
+    )
+    endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its features")
+    image_size: int = side(224, "Side of the pictures for a third-party module; ours come with their own sizes")
+    class_weights: str = setting(
+        NONE,
+        "How much the pictures of a class count. 'none': all pictures count alike; 'balanced': all classes do, for "
+        "rare classes that matter as much as frequent ones",
+        choices=(NONE, BALANCED),
+    )
+    most_unlabelled: int = count(
+        2000,
+        "Most pictures without labels, of --labelled or --unlabelled, that the classifier learns from, too, if "
+        "cross-validation finds that they help; only with up to 1,000 labels, one a picture. 0: none",
+        unit="images",
+        minimum=0,
+    )
+    workdir: str = setting(
+        "",
+        "Directory for the classifier and its figures, which replace those of a classifier there; empty: none",
+        free_on_resume=True,
+    )
+    pictures: str = setting(
+        "", f"New pictures to predict: {PICTURES} for such a list on standard input; empty: none", free_on_resume=True
+    )
+    output: str = setting(
+        "",
+        "File of the predictions: .csv, .jsonl (JSON lines) or '-' for CSV on standard output; empty: none",
+        free_on_resume=True,
+    )
+    sheet: str = setting(
+        "", "PNG to draw with at most 60 new pictures and their predictions, the least sure first", free_on_resume=True
+    )
+    curve: bool = setting(
+        False,
+        "Draw the accuracy with 10, 20, 50, ... labels, beside an untrained encoder and pixels; takes --workdir",
+        free_on_resume=True,
+    )
+    batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000, free_on_resume=True)
+    seed: int = count(
+        0, "Seed of the folds, of the label curve and of an untrained encoder", minimum=0, maximum=10**6, compared=False
+    )
+
+    def check(self):
+        if self.pictures and not (self.output or self.sheet):
+            raise ConfigError("pictures", self.pictures, "say where the predictions go, e.g. --output=predictions.csv")
+        if not self.pictures and (self.output or self.sheet):
+            name = "output" if self.output else "sheet"
+            raise ConfigError(name, getattr(self, name), "is of new pictures; name them, e.g. --pictures=new_pictures")
+        if self.curve and not self.workdir:
+            raise ConfigError("--curve: is drawn into --workdir; name it, e.g. --workdir=runs/mine/classify")
+
+    def check_complete(self):
+        super().check_complete()
+        if not self.encoder:
+            raise ConfigError("--encoder= is empty: name an encoder, e.g. --encoder=imagenette_128px")

@@ -1,0 +1,119 @@
+"""The label curve of `cpc-tf classify --curve`: accuracy by the number of labels, beside what needs no pre-training."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+
+from cpc_tf.classify import logistic
+from cpc_tf.classify.config import BALANCED, ClassifyConfig
+from cpc_tf.classify.features import PictureEncoder
+from cpc_tf.classify.logistic import Examples
+from cpc_tf.data.source import Source
+from cpc_tf.drawing import plots
+from cpc_tf.encoders.card import COPY, EncoderName, find_card
+from cpc_tf.encoders.config import PIXELS
+from cpc_tf.evaluation.label_kinds import LabelKind
+from cpc_tf.files import write_file
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import csv_lines
+
+DRAWS = 3
+ENCODER, UNTRAINED = "encoder", "untrained"
+TEST_PART, LEAST_TEST = 0.2, 10  # of the pictures, drawn anew in each draw
+_TITLES = {ENCODER: "encoder", UNTRAINED: "the same, untrained", PIXELS: "pixels"}
+_COLORS = {ENCODER: "cpc", UNTRAINED: "untrained", PIXELS: "pixels"}
+
+
+def label_curve(
+    config: ClassifyConfig,
+    source: Source,
+    examples: Examples,
+    kind: LabelKind,
+    workdir: str,
+    advance: Callable[[int, int], None],
+) -> list[dict[str, Any]]:
+    """Measures classifiers of 10, 20, 50, ... labels, three draws of each; writes curve.csv and curve.png.
+
+    In each draw a fifth of the labelled pictures is the test, and labels are drawn from the rest at random. All three
+    kinds of features have the same draws and the usual strength of the regularization, and learn from labels alone.
+
+    Args:
+      config: settings of the run.
+      source: the labelled pictures.
+      examples: their features by the encoder.
+      kind: single-label or multi-label.
+      workdir: directory of the run.
+      advance: gets how much of how much is done.
+
+    Returns:
+      Records of 'arm', 'labels', 'draw' and the main score of the kind.
+
+    Raises:
+      ConfigError: there are too few labels for a curve.
+    """
+    count = len(examples.features)
+    sizes = _sizes(count - max(LEAST_TEST, round(TEST_PART * count)))
+    if len(sizes) < 2:
+        raise ConfigError(f"--curve: needs 30 labelled pictures or more, and there are {count}")
+    arms, name = {ENCODER: examples}, EncoderName.parse(config.encoder)
+    others = {UNTRAINED: COPY + name.module} if name.module and find_card(name.module) and name.kind != COPY else {}
+    others |= {PIXELS: PIXELS} if name.kind != PIXELS else {}
+    total = len(others) * count
+    for number, (arm, text) in enumerate(others.items()):
+        encoder = PictureEncoder(text, "", config.image_size, config.seed)
+        features = encoder.encode(source, config.batch_size, lambda done, n=number: advance(n * count + done, total))
+        arms[arm] = examples._replace(features=features)
+    records = []
+    for draw in range(DRAWS):
+        order = _in_groups(examples.groups, np.random.default_rng([config.seed, draw]))
+        pool, rest = np.split(order, sizes[-1:])
+        test = rest[~np.isin(examples.groups[rest], examples.groups[pool])]  # the cut may go through a group
+        for arm, encoded in arms.items():
+            for size in sizes:
+                balanced = config.class_weights == BALANCED
+                learned = encoded.take(pool[:size])._replace(unlabelled=None)
+                classifier = logistic.fit(learned, logistic.USUAL, balanced)
+                scores = kind.score(classifier.logits(encoded.features[test]), encoded.labels[test])
+                records.append({"arm": arm, "labels": size, "draw": draw, kind.main: scores[kind.main]})
+    rows = [[record[column] for column in records[0]] for record in records]
+    write_file(os.path.join(workdir, "curve.csv"), csv_lines([[*records[0]], *rows]))
+    write_file(os.path.join(workdir, "curve.png"), draw_curve(records, kind))
+    return records
+
+
+def _sizes(most: int) -> list[int]:
+    """Returns 10, 20, 50, 100, ... up to `most`, and `most` itself if it is clearly more than the last."""
+    sizes = [number for power in range(1, 7) for number in (10**power, 2 * 10**power, 5 * 10**power) if number <= most]
+    return [*sizes, most] if sizes and most > 1.25 * sizes[-1] else sizes
+
+
+def _in_groups(groups: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Returns all rows in a random order in which those of a group follow each other."""
+    _, of_row = np.unique(groups, return_inverse=True)
+    return np.lexsort((random.random(len(groups)), random.permutation(of_row.max() + 1)[of_row]))
+
+
+def draw_curve(records: Sequence[dict[str, Any]], kind: LabelKind) -> bytes:
+    """Returns a PNG of the mean of the draws and their range, over the number of labels."""
+    sizes = sorted({record["labels"] for record in records})
+
+    def draw(canvas: Canvas, theme: plots.Theme) -> None:
+        axis = canvas.subplots()
+        for arm in dict.fromkeys(record["arm"] for record in records):
+            values = [[100 * r[kind.main] for r in records if (r["arm"], r["labels"]) == (arm, n)] for n in sizes]
+            points = [(n, np.mean(v), min(v), max(v)) for n, v in zip(sizes, values)]
+            plots.Line(_TITLES[arm], points, _COLORS[arm]).draw(axis, theme).set_label(_TITLES[arm])
+        axis.set(xscale="log", xlabel="labels", title="Accuracy by the number of labels, %")
+        axis.xaxis.set_major_locator(FixedLocator(sizes))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.xaxis.set_major_formatter(ScalarFormatter())
+        axis.set_ylim(0, 100)
+        canvas.legend(loc="outside right upper")
+
+    return plots.png(draw, 7, 4)

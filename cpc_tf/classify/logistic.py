@@ -1,0 +1,302 @@
+"""Logistic regression on features: its strength, accuracy and temperature come from one cross-validation.
+
+Pictures without labels help where labels are few (self-training, Scudder 1965): those of which the classifier is surest
+are learned with the classes that it predicts, and so on for some rounds. Cross-validation decides whether that is done.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedGroupKFold
+from threadpoolctl import threadpool_limits
+
+from cpc_tf.data import draws
+from cpc_tf.evaluation.label_kinds import LabelKind
+from cpc_tf.evaluation.scores import fitted_temperature, probabilities
+
+FOLDS, REPEATS = 5, 3
+FEW = 1000  # labels; with more, one round of cross-validation is precise enough and self-training brings nothing
+# Inverse strengths of regularization that are tried, for features of mean square 1.
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+USUAL = 10.0  # is taken unless the folds can tell that another one is better
+# Rounds of self-training, the part of the pictures that a round learns, the weight of each beside a labelled one, and
+# the directions of largest variance that are kept for it.
+ROUNDS, SUREST, PSEUDO_WEIGHT, DIRECTIONS = 3, 0.5, 0.3, 128
+_WORSE = 2  # strengths in a row that are worse than the best, after which weaker ones are not tried
+_ITERATIONS = 500
+_ABSENT = 5.0  # minus the logit of a class without examples: a probability below 1 %
+
+
+class Examples(NamedTuple):
+    """What is learned from.
+
+    Attributes:
+      features: float32 [N, D].
+      labels: int64 [N], or float32 [N, classes] of 0 and 1.
+      groups: int64 [N]; all of a group are held out together.
+      classes: how many there are.
+      unlabelled: features of pictures without labels, float32 [M, D]; none of multi-label classes.
+    """
+
+    features: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray
+    classes: int
+    unlabelled: np.ndarray | None = None
+
+    def take(self, rows: np.ndarray) -> Examples:
+        """Returns these labelled examples, with all unlabelled ones."""
+        return self._replace(features=self.features[rows], labels=self.labels[rows], groups=self.groups[rows])
+
+
+class Linear(NamedTuple):
+    """Features [N, D] @ weights float32 [D, classes] + bias float32 [classes] = logits."""
+
+    weights: np.ndarray
+    bias: np.ndarray
+
+    def logits(self, features: np.ndarray) -> np.ndarray:
+        """Returns float32 [N, classes]."""
+        return features @ self.weights + self.bias
+
+
+class Validated(NamedTuple):
+    """What cross-validation tells.
+
+    Attributes:
+      strength: inverse strength of the regularization: `USUAL`, or the one with the least cross-entropy of the
+        calibrated logits if that is lower by more than a standard error.
+      self_training: whether pictures without labels lower that cross-entropy.
+      logits: of each picture, float32 [N, classes]: the mean over the repeats of what classifiers give that had not
+        seen it.
+      halved: the same of classifiers that learned from half as many labels.
+      temperature: what the logits are divided by before they become probabilities.
+      folds, repeats: into how many parts the pictures were divided, and how often.
+    """
+
+    strength: float
+    self_training: bool
+    logits: np.ndarray
+    halved: np.ndarray
+    temperature: float
+    folds: int
+    repeats: int
+
+
+def fit(examples: Examples, strength: float, balanced: bool = False, self_training: bool = False) -> Linear:
+    """Returns the logistic regression of all examples: softmax, or a sigmoid a class where labels are multi-label.
+
+    Args:
+      examples: to learn from, of two classes or more.
+      strength: inverse strength of the regularization of the weights of standardized features.
+      balanced: whether classes weigh the same, however many pictures they have.
+      self_training: whether to learn from the unlabelled ones, too.
+    """
+    space = _Space(examples.features, examples.unlabelled)
+    learned = space.coordinates, examples.labels, examples.classes, strength, balanced
+    with threadpool_limits(1 if len(examples.features) <= FEW else None):  # threads wait longer than they compute
+        return space.of_features(*(_self_trained(space.unlabelled, *learned) if self_training else _solve(*learned)))
+
+
+def validate(
+    examples: Examples,
+    kind: LabelKind,
+    balanced: bool = False,
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> Validated | None:
+    """Chooses strength and self-training by repeated stratified cross-validation; see `Validated`.
+
+    A class with a single picture or group is never both learned and tested: that picture counts as wrong.
+
+    Args:
+      examples: to learn from and to hold out in turn.
+      kind: single-label or multi-label.
+      balanced: as in `fit`.
+      seed: of the folds.
+      progress: gets how much of how much is done.
+
+    Returns:
+      None if nothing can be held out, as no class has two groups.
+    """
+    strata = draws.rarest(examples.labels) if examples.labels.ndim > 1 else examples.labels
+    groups_of = [len({*examples.groups[strata == stratum].tolist()}) for stratum in np.unique(strata)]
+    if max(groups_of) < 2:
+        return None
+    splits, repeats = min(FOLDS, max(groups_of)), REPEATS if len(strata) <= FEW else 1
+    folds = [pair for r in range(repeats) for pair in _folds(strata, examples.groups, splits, seed * REPEATS + r)]
+    space = _Space(examples.features, examples.unlabelled)
+
+    def held_out(strength: float, self_training: bool, part: float = 1.0) -> np.ndarray:
+        """Returns mean logits float32 [N, classes] by classifiers that learned from this part of the other folds."""
+        logits = np.zeros([len(strata), examples.classes], np.float32)
+        for learned, tested in folds:
+            some = learned[: max(1, round(part * len(learned)))]
+            known = space.coordinates[some], examples.labels[some], examples.classes, strength, balanced
+            weights, bias = _self_trained(space.unlabelled, *known) if self_training else _solve(*known)
+            logits[tested] += space.coordinates[tested] @ weights + bias
+        return logits / repeats
+
+    def tried(strength: float, self_training: bool = False) -> tuple[np.ndarray, Validated]:
+        """Returns the cross-entropy of each picture, [N], and what it is that of, without `halved`."""
+        logits = held_out(strength, self_training)
+        choices, truth = kind.choices(logits, examples.labels)
+        temperature = fitted_temperature(choices, truth) or 1.0
+        shares = probabilities(choices, temperature)[np.arange(len(truth)), truth]
+        losses = -np.log(np.maximum(shares, 1e-12)).reshape(len(strata), -1).mean(1)
+        return losses, Validated(strength, self_training, logits, logits, temperature, splits, repeats)
+
+    with threadpool_limits(1 if len(strata) <= FEW else None):
+        total, usual, best, worse = len(STRENGTHS) + 2, None, None, 0
+        for done, strength in enumerate(STRENGTHS):
+            progress(done, total)
+            trial = tried(strength)
+            usual = trial if strength == USUAL else usual
+            best, worse = (trial, 0) if best is None or trial[0].mean() < best[0].mean() else (best, worse + 1)
+            if worse == _WORSE and usual:
+                break
+        progress(len(STRENGTHS), total)
+        gains = usual[0] - best[0]
+        losses, chosen = best if gains.mean() > gains.std() / np.sqrt(len(gains)) else usual
+        if space.unlabelled is not None:
+            trial = tried(chosen.strength, self_training=True)
+            chosen = trial[1] if trial[0].mean() < losses.mean() else chosen
+        progress(len(STRENGTHS) + 1, total)
+        return chosen._replace(halved=held_out(chosen.strength, chosen.self_training, 0.5))
+
+
+class Forecast(NamedTuple):
+    """What twice as many labels may bring.
+
+    Attributes:
+      gain: expected rise of the accuracy, 0 to 1.
+      rise: what the second half of the labels brought.
+      error: its standard error.
+    """
+
+    gain: float
+    rise: float
+    error: float
+
+    @property
+    def tells(self) -> bool:
+        """Whether the folds can tell: whether the rise is more than two standard errors."""
+        return self.rise > 2 * self.error
+
+
+def forecast(right: np.ndarray, halved: np.ndarray) -> Forecast:
+    """Extends the learning curve from half of the labels to all of them by as much again, as a power law.
+
+    The error then falls by the same factor with each doubling (Hestness et al. 2017).
+
+    Args:
+      right: whether each picture was right, bool [N].
+      halved: the same with classifiers that learned from half as many labels.
+    """
+    wrong, before = 1 - right.mean(), 1 - halved.mean()
+    gain = wrong * (1 - wrong / before) if before > wrong else 0.0
+    return Forecast(float(gain), float(before - wrong), float(np.std(1.0 * right - halved) / np.sqrt(len(right))))
+
+
+def _folds(strata: np.ndarray, groups: np.ndarray, splits: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields (rows to learn from, in random order, rows to test), int64."""
+    random, divided = np.random.default_rng(seed), StratifiedGroupKFold(splits, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of classes with fewer pictures than folds
+        for learned, tested in divided.split(strata, strata, groups):
+            if len(tested):
+                yield random.permutation(learned), tested
+
+
+class _Space:
+    """Features of mean 0 and variance 1, divided by sqrt(D), as coordinates along directions that they vary in.
+
+    With fewer examples than features these are all directions there are, and the regression is the same: its weights
+    are a combination of the examples. With unlabelled ones they are those of the largest variance.
+
+    Attributes:
+      coordinates: of the labelled ones, [N, R], float32 if R = D, else float64.
+      unlabelled: of the unlabelled ones, [M, R]; None without them.
+    """
+
+    def __init__(self, features: np.ndarray, unlabelled: np.ndarray | None):
+        every = features if unlabelled is None else np.concatenate([features, unlabelled])
+        self._mean, deviation = every.mean(0, dtype=np.float64), every.std(0, dtype=np.float64)
+        # A feature that is constant tells nothing.
+        self._scale = np.where(deviation > 1e-6 * deviation.max(), deviation, np.inf) * np.sqrt(features.shape[1])
+        self._axes, self.unlabelled = None, None
+        if unlabelled is None and len(features) >= features.shape[1]:
+            self.coordinates = (features - self._mean.astype(np.float32)) / self._scale.astype(np.float32)
+            return
+        standard = (every - self._mean) / self._scale
+        if unlabelled is None:
+            _, singular, axes = np.linalg.svd(standard, full_matrices=False)
+            self._axes = axes[singular > 1e-9 * singular[0]].T  # [D, R]
+        else:
+            self._axes = np.linalg.eigh(standard.T @ standard)[1][:, : -DIRECTIONS - 1 : -1]
+        coordinates = standard @ self._axes
+        self.coordinates = coordinates[: len(features)]
+        self.unlabelled = None if unlabelled is None else coordinates[len(features) :]
+
+    def of_features(self, weights: np.ndarray, bias: np.ndarray) -> Linear:
+        """Returns what does with features as they are what these weights do with coordinates."""
+        weights = (weights if self._axes is None else self._axes @ weights) / self._scale[:, None]
+        return Linear(weights.astype(np.float32), (bias - self._mean @ weights).astype(np.float32))
+
+
+def _self_trained(
+    unlabelled: np.ndarray, coordinates: np.ndarray, labels: np.ndarray, classes: int, strength: float, balanced: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what `_solve` does, with the surest of the unlabelled ones learned as what they are predicted to be."""
+    weights, bias = _solve(coordinates, labels, classes, strength, balanced)
+    for _ in range(ROUNDS):
+        shares = probabilities(unlabelled @ weights + bias)
+        # Sharper, and alike for all classes: else a class that is predicted often takes all (Xie et al. 2016).
+        target = shares**2 / shares.sum(0)
+        target /= target.sum(1, keepdims=True)
+        surest = np.argsort(-target.max(1), kind="stable")[: round(SUREST * len(unlabelled))]
+        importance = np.append(np.ones(len(labels)), np.full(len(surest), PSEUDO_WEIGHT))
+        both = np.concatenate([coordinates, unlabelled[surest]]), np.append(labels, target[surest].argmax(1))
+        weights, bias = _solve(*both, classes, strength, balanced, importance)
+    return weights, bias
+
+
+def _solve(
+    coordinates: np.ndarray,
+    labels: np.ndarray,
+    classes: int,
+    strength: float,
+    balanced: bool,
+    importance: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns weights [R, classes] and bias [classes]. A class without examples gets a small, fixed logit."""
+    options = {"C": strength, "max_iter": _ITERATIONS, "class_weight": "balanced" if balanced else None}
+
+    def regression(truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights [R, classes that occur] and bias."""
+        model = LogisticRegression(**options).fit(coordinates, truth, importance)
+        if len(model.classes_) == 2:  # one logit, of the second class
+            return np.concatenate([0 * model.coef_, model.coef_]).T, np.append(0, model.intercept_)
+        return model.coef_.T, model.intercept_
+
+    weights, bias = np.zeros([coordinates.shape[1], classes]), np.zeros(classes)
+    if labels.ndim == 1:
+        present = np.unique(labels)
+        bias[:] = -_ABSENT
+        bias[present] = 0
+        if len(present) > 1:
+            weights[:, present], bias[present] = regression(labels)
+        return weights, bias
+    for number in range(classes):
+        column = labels[:, number] > 0.5
+        if column.any() and not column.all():
+            both, offsets = regression(column)
+            weights[:, number], bias[number] = both[:, 1], offsets[1]
+        else:
+            bias[number] = _ABSENT if column.all() else -_ABSENT
+    return weights, bias

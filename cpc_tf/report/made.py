@@ -1,0 +1,73 @@
+"""How the results were made: encoder, settings, versions, commit, machine and time of each run."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Sequence
+
+from cpc_tf import cli
+from cpc_tf.commands import TASKS
+from cpc_tf.encoders.config import PIXELS
+from cpc_tf.report.blocks import Block, Commands, Details, Facts, Part
+from cpc_tf.report.methods import architecture, methods
+from cpc_tf.report.runs import Run
+from cpc_tf.settings import ConfigError, to_flagfile
+
+MADE = ("made", "How it was made")
+LAYERS = {"linear": "linear classifier", "detect": "detector", "classify": "classifier on frozen features"}
+
+
+def made(runs: Sequence[Run]) -> list[Part]:
+    """Returns the part on the runs of a dataset that lie in directories."""
+    runs = sorted((run for run in runs if run.directory), key=lambda run: run.place)
+    return [Part(90, *MADE, [Details(run.place, _facts(run)) for run in runs])]
+
+
+def _facts(run: Run) -> list[Block]:
+    about = run.about
+    seconds, labels = run.get("wall_seconds"), run.get("num_train_labels")
+    layer = "" if run["kind"] == "pretrain" else LAYERS.get(run["kind"], "classifier")
+    rows = [
+        ("Encoder", _encoder(run)),
+        ("Its module", run["encoder"] if run["kind"] != "pretrain" and run["encoder"] != PIXELS else ""),
+        ("On top of it", f"{layer}, {labels:,} labels" if layer and labels else layer),
+        ("Directory", run.path),
+        ("Seed", str(run.get("seed", 0))),
+        ("Begun", about.get("begun", "")),
+        ("Time", "" if not seconds else f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"),
+        ("Machine", about.get("machine", "")),
+        ("cpc_tf", " ".join(filter(None, [about.get("version", ""), about.get("commit") and f"({about['commit']})"]))),
+        ("TensorFlow", about.get("tensorflow", "")),
+    ]
+    command, known = _command(run), [row for row in rows if row[1]]
+    return [
+        Facts("", known),
+        *([Commands("", [("Its command, with the flags that are not as usual", command)])] if command else []),
+    ]
+
+
+def _encoder(run: Run) -> str:
+    """Returns a line on the run's encoder."""
+    identity, (method,) = run.identity, methods([run])
+    facts = [
+        method.title,
+        architecture(identity.architecture),
+        f"{identity.parameters:,} parameters" if identity.parameters else "",
+        f"trained on {identity.dataset}" if identity.dataset else "",
+        f"{identity.steps:,} steps" if identity.steps else "",
+    ]
+    return ", ".join(filter(None, facts))
+
+
+def _command(run: Run) -> str:
+    """Returns the command that repeats a run: its flags without those that are as usual, if they are known; or ''."""
+    flags = run.text("run.flags").splitlines()
+    if not flags:
+        return ""
+    task = TASKS.get(run["kind"])
+    with contextlib.suppress(ConfigError):  # flags of another version: all of them
+        if task:
+            usual, given = (to_flagfile(each).splitlines() for each in (task.config(), cli.parse(task.config, flags)))
+            flags = [flag for flag in given if flag not in usual]
+    return shlex.join(["python", "-m", f"cpc_tf.{run['kind']}", *flags])

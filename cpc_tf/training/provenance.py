@@ -1,0 +1,49 @@
+"""On what, of which commit, and when a run was made: for its run.json."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import pathlib
+import platform
+import re
+import subprocess
+
+import cpc_tf
+from cpc_tf import devices
+
+_ROOT = pathlib.Path(cpc_tf.__file__).parent.parent
+
+
+def now() -> str:
+    """Returns the date and time in UTC, to the minute: '2026-11-27 05:58 UTC'."""
+    return f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"
+
+
+@functools.cache
+def here() -> dict[str, str]:
+    """Returns {'machine': its processors and GPUs, 'commit': of the checkout; none of an installed package}."""
+    count = len(devices.cores())
+    machine = [f"{count} core{'s' * (count > 1)} of {_processor()}", *sorted(set(devices.gpu_names()))]
+    commit = _commit()
+    return {"machine": ", ".join(machine), **({"commit": commit} if commit else {})}
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"^model name\s*: (.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def _commit() -> str:
+    """Returns '1a2b3c4d', '1a2b3c4d-dirty' of a checkout with changes, or ''."""
+    if not (_ROOT / ".git").exists():  # else git would look in the folders above, of someone else's project
+        return ""
+    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=8"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if not done.returncode else ""

@@ -1,0 +1,114 @@
+"""`cpc-tf classify` from labelled pictures to predictions, on a tiny module."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from cpc_tf import answer
+from cpc_tf.classify.config import ClassifyConfig
+from cpc_tf.classify.features import PictureEncoder
+from cpc_tf.predict.model import Model
+from cpc_tf.settings import ConfigError, unflatten
+from tests import modules, samples
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A module; pictures of three classes, some below 'mine' with labels in a table, others new."""
+    root = tmp_path_factory.mktemp("classify")
+    modules.write_module(root / "module")
+    samples.write_pictures(root / "new", {"all": 2})
+    samples.write_pictures(root / "mine", {"x": 14})
+    files = sorted(path.relative_to(root / "mine").as_posix() for path in (root / "mine").rglob("*.png"))
+    labelled = [name for name in files if int(name.rpartition("/")[2][:-4]) < 11]  # 33 of 42
+    rows = "".join(f"{name},{name.split('/')[1]}\n" for name in labelled)
+    (root / "labels.csv").write_text(f"file,label\n{rows}")
+    return root
+
+
+def config(data, **values):
+    paths = {"labelled": f"{data}/mine", "labels": f"{data}/labels.csv", "encoder": f"{data}/module"}
+    return unflatten(ClassifyConfig, {**paths, **values})
+
+
+@pytest.fixture(scope="module")
+def run(data):
+    """The lines, the result and the records of a whole run, which draws a curve."""
+    lines = []
+    settings = config(data, workdir=f"{data}/run", pictures=f"{data}/new", output=f"{data}/predictions.csv", curve=True)
+    return lines, *answer.classify(settings, lines.append)
+
+
+def test_all_labels_train_and_each_is_tested(run, data):
+    lines, result, records = run
+    assert (result["num_train_labels"], result["tested"]) == (33, 33)
+    assert json.loads((data / "run/result.json").read_text()) == json.loads(json.dumps(result))
+    with open(data / "run/predictions.csv") as file:
+        rows = [*csv.DictReader(file)]
+    assert sum(row["class"] == row["prediction"] for row in rows) == result["right"] > 25
+    assert result["unlabelled"]["pictures"] == 9  # those of the folder that the table leaves out
+    assert any(line.startswith("by cross-validation: top-1 ") for line in lines)
+    with open(data / "predictions.csv") as file:
+        assert [row["label"] for row in csv.DictReader(file)] == [record.label for record in records]
+    assert [record.label for record in records] == [record.file.split("/")[1] for record in records]
+
+
+def test_the_module_is_the_regression_on_the_features(run, data):
+    model, encoder = Model(f"{data}/run/classifier"), PictureEncoder(f"{data}/module")
+    images = np.random.default_rng(0).integers(0, 256, [5, 16, 16, 3], np.uint8)
+    weights = np.load(data / "run/logistic.npz")
+    whole = [encoder.features(view).numpy() for view in (images, images[:, :, ::-1])]
+    np.testing.assert_allclose(*whole, atol=1e-5)  # a picture and its mirror image are alike
+    logits = (whole[0] @ weights["weights"] + weights["bias"]) / run[1]["calibration"]["temperature"]
+    shares = np.exp(logits - logits.max(1, keepdims=True))
+    np.testing.assert_allclose(model.classify(images), shares / shares.sum(1, keepdims=True), atol=1e-4)
+    card = json.loads((data / "run/classifier/classifier.json").read_text())
+    assert card["figures"]["tested"] == 33
+    assert "cross-validation" in (data / "run/classifier/README.md").read_text()
+
+
+def test_the_curve_has_all_arms_with_the_same_draws(run, data):
+    curve = run[1]["curve"]
+    assert {(record["arm"], record["labels"], record["draw"]) for record in curve} == {
+        (arm, labels, draw)
+        for arm in ("encoder", "untrained", "pixels")
+        for labels in (10, 20, 23)[: len({r["labels"] for r in curve})]
+        for draw in range(3)
+    }
+    assert (data / "run/curve.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_more_labels_replace_the_classifier_and_only_new_pictures_are_encoded(run, data, monkeypatch, tmp_path):
+    directory = tmp_path / "run"
+    shutil.copytree(data / "run", directory)
+    lines = (data / "labels.csv").read_text() + "x/red/12.png,red\n"
+    (tmp_path / "labels.csv").write_text(lines)
+    encoded, encode = [], PictureEncoder.encode
+    monkeypatch.setattr(
+        PictureEncoder,
+        "encode",
+        lambda self, source, *rest: encoded.append(source.num_examples) or encode(self, source, *rest),
+    )
+    settings = config(data, labels=f"{tmp_path}/labels.csv", workdir=str(directory))
+    result, _ = answer.classify(settings)
+    assert (result["num_train_labels"], encoded) == (34, [])  # it was encoded as one without a label
+    assert "curve" not in json.loads((directory / "result.json").read_text())
+    assert Model(directory / "classifier").class_names == ["blue", "green", "red"]
+
+
+def test_another_kind_of_run_is_left_alone(data, tmp_path):
+    (tmp_path / "run.json").write_text('{"task": "linear"}')
+    with pytest.raises(ConfigError, match="holds a run of cpc-tf linear; take another --workdir"):
+        answer.classify(config(data, workdir=str(tmp_path)))
+
+
+def test_pixels_and_no_directory(data, capsys):
+    lines = []
+    result, records = answer.classify(config(data, encoder="pixels", most_unlabelled=0), lines.append)
+    assert result["right"] > 25
+    assert not records
+    assert lines[-1].startswith("the classifier is not kept")
+    assert result["identity"]["trained_by"] == "pixels"
