@@ -22,7 +22,7 @@ def test_help_is_one_screen_and_its_commands_parse(capsys):
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 100
     commands = [line.split() for line in first.replace("\\\n", "").splitlines() if line.startswith("  cpc-tf ")]
-    assert [words[1] for words in commands] == ["pretrain", "export", "linear", "report"]
+    assert [words[1] for words in commands] == ["pretrain", "export", "linear"]
     for _, command, *flags in commands:
         cli.parse(COMMANDS[command].config, flags)
 

@@ -70,4 +70,4 @@ def _command(run: Run) -> str:
         if task:
             usual, given = (to_flagfile(each).splitlines() for each in (task.config(), cli.parse(task.config, flags)))
             flags = [flag for flag in given if flag not in usual]
-    return shlex.join(["python", "-m", f"cpc_tf.{run['kind']}", *flags])
+    return shlex.join(["cpc-tf", run["kind"], *flags])

@@ -256,16 +256,17 @@ def _map(run: Run) -> list[Figure]:
 def _commands(run: Run) -> list[tuple[str, str]]:
     """Returns the commands from a run to predictions of new pictures."""
     place, new, encoder = run.path, f"--pictures={PICTURES}", run["encoder"]
-    where = os.path.join(place, "model")
-    export = _python("export", f"--workdir={place}", f"--output={where}")
-    predict = _python("predict", f"--model={where}", new, "--output=predictions.csv")
-    embed = _python("embed", f"--encoder={encoder}", new, "--output=features.npz", "--map=map.png")
+    is_exported = run["kind"] == "classify"
+    where = os.path.join(place, "classifier" if is_exported else "model")
+    export = _command("export", f"--workdir={place}", f"--output={where}")
+    predict = _command("predict", f"--model={where}", new, "--output=predictions.csv")
+    embed = _command("embed", f"--encoder={encoder}", new, "--output=features.npz", "--map=map.png")
     predicted = "boxes" if run["kind"] == "detect" else "a label and its probability"
     # `embed` takes a module that is called, not one of its signatures.
     signatures = [line for line in run.text("run.flags").splitlines() if line.startswith("--signature=")]
     can_embed = encoder not in (PIXELS, NEW) and signatures in ([], ["--signature="])
     return [
-        ("Put everything that a prediction takes into one model", export),
+        *([] if is_exported else [("Put everything that a prediction takes into one model", export)]),
         (f"Predict {predicted} for each picture of a folder", predict),
         *([("Features of the pictures, and a map of them", embed)] if can_embed else []),
     ]
@@ -275,12 +276,12 @@ def _first_commands(run: Run) -> list[tuple[str, str]]:
     """Returns the commands from a pre-training to a classifier."""
     place = run.path
     module, workdir = (os.path.join(os.path.dirname(place), name) for name in ("hub", "linear"))
-    learn = _python("linear", f"--encoder={module}", f"--labelled={LABELLED}", f"--workdir={workdir}")
+    learn = _command("linear", f"--encoder={module}", f"--labelled={LABELLED}", f"--workdir={workdir}")
     return [
-        ("Export the encoder", _python("export", f"--workdir={place}", f"--output={module}")),
+        ("Export the encoder", _command("export", f"--workdir={place}", f"--output={module}")),
         ("Train a classifier on it, with a folder that has one for each class", learn),
     ]
 
 
-def _python(command: str, *flags: str) -> str:
-    return shlex.join(["python", "-m", f"cpc_tf.{command}", *flags])
+def _command(command: str, *flags: str) -> str:
+    return shlex.join(["cpc-tf", command, *flags])
