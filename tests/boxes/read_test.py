@@ -122,7 +122,7 @@ POLYGON = box(1, bbox=(), segmentation=[[1, 2, 5, 2, 5, 4], [1.5, 3, 4, 6, 3, 3]
 RLE = box(1, bbox=(), segmentation={"counts": [9, 4, 83], "size": [HEIGHT, WIDTH]})
 BAD_BOXES = [(1, 1, 0, 4), (5, 5, -2, 4), (WIDTH, 0, 5, 5), (1, 2, 3), ("1", 2, 3, 4)]
 BAD_ROWS = "1 0.5 0.5 0 0.5\n1 0.5 0.5 0.5 -0.5\n1 -0.5 0.5 0.5 0.5\n"  # without area within the image
-BAD_ROWS += "1 0.5 0.5 0.5\n1 0.5 0.5 0.5 x\n1 0.5 0.5 nan 0.5\n1 0.5 0.5 0.5 0.5 0.9\n1 3 2 4 4\n"
+BAD_ROWS += "1 0.5 0.5 0.5\n1 0.5 0.5 0.5 x\n1 0.5 0.5 nan 0.5\n1 0.5 0.5 0.5 0.5 0.9 1 1\n1 3 2 4 4\n"
 TWO_SPLITS = {f"labels/{s}/{s}.txt": ROW for s in ("train", "test")}
 TWO_SPLITS |= pictures("images/train/train.png", "images/test/test.png")
 
