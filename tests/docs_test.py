@@ -143,6 +143,9 @@ def test_a_network_of_keras_applications_gives_features(tmp_path, monkeypatch):
     embed_run.main(cli.parse(settings_of(module), [*arguments, "--image_size=64", "--output=features.npz"]))
     assert len((tmp_path / "labels.csv").read_text().splitlines()) == 7
     assert np.load("features.npz")["features"].shape == (6, 1280)
+    rows = [name.partition(",")[0] for name in (tmp_path / "labels.csv").read_text().splitlines()[1:]]
+    filled = "".join(f"{name},{name.split('/')[1]}\n" for name in rows)  # as its reader does
+    (tmp_path / "labels.csv").write_text(f"file,label\n{filled}")
     command = next(arguments for module, arguments in commands(page) if module == "cpc_tf.classify")
     settings = cli.parse(settings_of("cpc_tf.classify"), [*command, "--image_size=64", "--workdir=run"])
     assert answer.classify(settings)[0]["tested"] == 6

@@ -16,7 +16,7 @@ from cpc_tf.data.config import SQUASH, GeometryConfig, ImageConfig
 from cpc_tf.data.source import Source
 from cpc_tf.encoders.card import COPY, EncoderName, Identity, find_card
 from cpc_tf.encoders.config import PIXELS
-from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.settings import ConfigError
 
 _THUMBNAIL = 16  # side of the pictures whose pixels are features, px
@@ -55,15 +55,15 @@ class PictureEncoder:
         self.intensity_range = card.levels if card else None
         self._is_grey = bool(card) and knows_no_colour(card.training.augment, card.training.augment_changes)
         side = self.geometry.image_size
-        self._maps: Callable[[tf.Tensor], tf.Tensor]
+        self._vectors: Callable[[tf.Tensor], tf.Tensor]  # images float32 [N, S, S, 3] in [0, 1] -> [N, D]
         if name.kind == PIXELS:
-            self._maps, self.held = _thumbnails, []
+            self._vectors, self.held = _thumbnails, []
             self.identity = Identity(trained_by=PIXELS)
             self.what = f"the pixels of pictures of {_THUMBNAIL} x {_THUMBNAIL} px"
         else:
             endpoint = endpoint or ("feature_map" if card else "")
-            maps = load_feature_maps(text, endpoint, side, backbone="", seed=seed)
-            self._maps, self.held, self.identity = maps, maps.held, maps.identity
+            encoder = load_patch_encoder(text, seed, side, endpoint=endpoint)  # a whole picture is one patch
+            self._vectors, self.held, self.identity = encoder.vectors, encoder.held, encoder.identity
             output = endpoint or "the output"
             self.what = f"the mean of {output} over a picture of {side} x {side} px and its mirror image"
         # What the features depend on beside the pictures.
@@ -75,8 +75,8 @@ class PictureEncoder:
     def features(self, images: tf.Tensor) -> tf.Tensor:
         """Prepared images uint8 [N, S, S, 3] -> features float32 [N, D]."""
         images = tf.image.convert_image_dtype(augment.grey(images) if self._is_grey else images, tf.float32)
-        both = self._maps(tf.concat([images, images[:, :, ::-1]], 0))  # [2 N, H, W, D]
-        return tf.reduce_mean(tf.stack(tf.split(tf.reduce_mean(both, [1, 2]), 2)), 0)
+        both = self._vectors(tf.concat([images, images[:, :, ::-1]], 0))  # [2 N, D]
+        return tf.reduce_mean(tf.stack(tf.split(both, 2)), 0)
 
     def encode(self, source: Source, batch_size: int, progress: Callable[[int], None]) -> np.ndarray:
         """Returns the features of all pictures of a source, in its order, float32 [N, D].
@@ -118,6 +118,6 @@ def _stamp(module: str) -> list[tuple[str, int, int]]:
 
 
 def _thumbnails(images: tf.Tensor) -> tf.Tensor:
-    """Images float32 [N, S, S, 3] in [0, 1] -> their pixels as maps of one cell, float32 [N, 1, 1, D]."""
+    """Images float32 [N, S, S, 3] in [0, 1] -> the pixels of small ones, float32 [N, D]."""
     small = tf.image.resize(images, [_THUMBNAIL, _THUMBNAIL], tf.image.ResizeMethod.AREA)
-    return tf.reshape(small, [-1, 1, 1, 3 * _THUMBNAIL**2])
+    return tf.reshape(small, [-1, 3 * _THUMBNAIL**2])

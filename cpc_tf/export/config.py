@@ -17,6 +17,7 @@ from cpc_tf.encoders.released import NAMES
 from cpc_tf.settings import ConfigError, Settings, count, setting
 
 SAVED_MODEL, SERVING, TFLITE, ONNX, KERAS3 = "savedmodel", "serving", "tflite", "onnx", "keras3"
+HUGGING_FACE, KAGGLE = "huggingface", "kaggle"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,8 +28,9 @@ class RuntimeConfig(Settings):
         SAVED_MODEL,
         "What to write: a 'savedmodel' for TensorFlow, the same as the next version of a model of TensorFlow Serving, "
         "--output/1 ('serving'), or one image a call for phones ('tflite'), images of any size "
-        "for ONNX Runtime and others ('onnx'), or a trainable model of Keras 3 ('keras3', of an encoder alone)",
-        choices=(SAVED_MODEL, SERVING, TFLITE, ONNX, KERAS3),
+        "for ONNX Runtime and others ('onnx'), a trainable model of Keras 3 ('keras3', of an encoder alone), or the "
+        "module with the metadata of a site that shares models, which nothing is uploaded to ('huggingface', 'kaggle')",
+        choices=(SAVED_MODEL, SERVING, TFLITE, ONNX, KERAS3, HUGGING_FACE, KAGGLE),
     )
     module: str = setting(
         "",
@@ -63,7 +65,7 @@ class RuntimeConfig(Settings):
             )
         if self.quantize != "int8" and self.representative:
             raise ConfigError("representative", self.representative, "only --quantize=int8 uses it; leave it out")
-        if self.format in (SAVED_MODEL, SERVING) and self.labelled:
+        if self.format not in (TFLITE, ONNX, KERAS3) and self.labelled:
             raise ConfigError("labelled", self.labelled, f"not used with --format={self.format}; leave it out")
         if self.format == SAVED_MODEL and self.module:
             raise ConfigError(

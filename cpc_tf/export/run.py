@@ -24,11 +24,12 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf.encoders.released import directory_of
-from cpc_tf.export import classifier, encoder, serving
-from cpc_tf.export.config import SAVED_MODEL, SERVING, ExportConfig, RuntimeConfig
+from cpc_tf.export import classifier, encoder, serving, sharing
+from cpc_tf.export.config import HUGGING_FACE, KAGGLE, SAVED_MODEL, SERVING, ExportConfig, RuntimeConfig
 from cpc_tf.export.convert import Own, convert, pictures_of_run
 from cpc_tf.export.detector import export_detector
 from cpc_tf.export.formats import check_installed
+from cpc_tf.export.shared import run_name
 from cpc_tf.export.verify import NotVerified, verify
 from cpc_tf.files import remove_leftovers, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, flatten, replace
@@ -77,6 +78,10 @@ def export(config: ExportConfig) -> dict[str, Any]:
             signatures = serving.write(module, directory, os.path.basename(config.output.rstrip("/")))
         summary = f"version {os.path.basename(version)}; warm-up requests for {', '.join(signatures)}"
         return {"version": version, "signatures": signatures, "summary": summary}
+    if config.runtime.format in (HUGGING_FACE, KAGGLE):
+        with written_aside(config.output) as directory, _module(config) as module:
+            upload = sharing.write(config.runtime.format, module, directory, run_name(config.output))
+        return {"summary": f"not uploaded; {upload.replace('DIRECTORY', config.output)}"}
     if config.runtime.format != SAVED_MODEL:
         check_installed(config.runtime.format)
         with written_aside(config.output) as directory, _module(config) as module:

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.encoders.card import find_card
+from cpc_tf.export.shared import copy_module
 from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import reason, writing
 from cpc_tf.settings import ConfigError
@@ -51,11 +52,7 @@ def write(module: str, directory: str, name: str) -> list[str]:
       NotWritten: it cannot be copied.
     """
     with writing(directory):
-        for folder, _, files in tf.io.gfile.walk(module):
-            place = os.path.normpath(os.path.join(directory, os.path.relpath(folder, module)))
-            tf.io.gfile.makedirs(place)
-            for file in files:
-                tf.io.gfile.copy(os.path.join(folder, file), os.path.join(place, file))
+        copy_module(module, directory)
         tf.io.gfile.makedirs(os.path.join(directory, os.path.dirname(WARMUP)))
     card, signatures = find_card(directory), tf.saved_model.load(directory).signatures
     side = card.geometry.image_size if card else _SIDE

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from cpc_tf.data.names import of_folder
 from cpc_tf.export.verify import Reference
-from cpc_tf.files import read_json
+from cpc_tf.files import read_json, writing
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.checkpoint import Checkpoints
 
@@ -84,6 +84,16 @@ def save_frozen(module: tf.Module, directory: str, **signatures: Callable[..., A
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     signatures["serving_default"] = module.__call__.get_concrete_function(BYTES)
     tf.saved_model.save(module, directory, signatures=signatures, options=options)
+
+
+def copy_module(module: str, directory: str) -> None:
+    """Copies all files of a module into a directory, which is created if need be. Raises NotWritten."""
+    with writing(directory):
+        for folder, _, files in tf.io.gfile.walk(module):
+            place = os.path.normpath(os.path.join(directory, os.path.relpath(folder, module)))
+            tf.io.gfile.makedirs(place)
+            for file in files:
+                tf.io.gfile.copy(os.path.join(folder, file), os.path.join(place, file))
 
 
 def read_checkpoint(workdir: str, step: int, read: Callable[[str], None]) -> int:
