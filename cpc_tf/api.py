@@ -122,7 +122,7 @@ def classify(
     Example:
 
         >>> import cpc_tf
-        >>> model = cpc_tf.classify("my_pictures", workdir="runs/mine/classify")
+        >>> model = cpc_tf.classify("my_pictures", encoder="modules/imagenette_128px", workdir="runs/mine/classify")
         >>> model.class_names
         ['blue', 'green', 'red']
         >>> [one] = model.predict("my_pictures/red/3.png")
