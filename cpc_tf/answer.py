@@ -12,17 +12,19 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf import pictures
 from cpc_tf.classify.config import ClassifyConfig
 from cpc_tf.classify.run import learn
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.export.run import export
 from cpc_tf.files import read_json
 from cpc_tf.pictures import Images
+from cpc_tf.predict import formats
 from cpc_tf.predict.config import STDOUT, PredictConfig
 from cpc_tf.predict.model import Record
 from cpc_tf.predict.run import predict
 from cpc_tf.progress import waiting_for
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.workdir import locked
 
 CLASSIFIER = "classifier"  # the module in the directory
@@ -48,11 +50,17 @@ def classify(
       The content of result.json, and a `Prediction` of each new picture, in order.
 
     Raises:
-      ConfigError: as `learn`, or the directory holds another kind of run, or the new pictures cannot be used.
+      ConfigError: as `learn`, or the directory holds another kind of run, or the new pictures or the output cannot be
+        used, which is found out before the training.
       NotWritten: something cannot be written.
-      NotVerified: the module does not do what was trained; the one that was there before stays.
+      NotVerified: the module does not compute what was trained; one of an earlier run stays, with its own figures in
+        its classifier.json.
     """
     has_new = bool(config.pictures) or images is not None
+    prediction = PredictConfig(pictures=config.pictures, output=config.output, sheet=config.sheet)
+    formats.check_new(config.output)
+    if config.pictures not in ("", "-"):  # standard input can be read only once
+        pictures.find(config.pictures)
     with _directory(config.workdir, has_new) as workdir:
         result = learn(config, workdir, tell)
         if not workdir:
@@ -63,8 +71,7 @@ def classify(
             tell(f"{model}: the classifier; cpc-tf predict --model={model} uses it again")
         if not has_new:
             return result, []
-        output = {"output": config.output, "sheet": config.sheet}
-        records = predict(PredictConfig(model=model, pictures=config.pictures, **output), tell, images=images)
+        records = predict(replace(prediction, model=model), tell, images=images)
         for what, path in {"predictions": config.output, "sheet": config.sheet}.items():
             if path and path != STDOUT:
                 tell(f"{path}: the {what} of {len(records)} pictures")
@@ -89,12 +96,14 @@ def _directory(workdir: str, is_needed: bool) -> Iterator[str]:
 def _exported(workdir: str) -> str:
     """Exports the run as a checked module, in place of an earlier one, and returns its directory."""
     module = os.path.join(workdir, CLASSIFIER)
-    new = f"{module}.new"
-    if tf.io.gfile.exists(new):  # of a process that was killed
-        tf.io.gfile.rmtree(new)
+    new, old = f"{module}.new", f"{module}.old"
+    for leftover in filter(tf.io.gfile.exists, (new, old)):  # of a process that was killed
+        tf.io.gfile.rmtree(leftover)
     with tf.device("/cpu:0"), waiting_for("checking the classifier as a module"):  # a GPU would round differently
         export(ExportConfig(workdir=workdir, output=new))
-    if tf.io.gfile.exists(module):
-        tf.io.gfile.rmtree(module)
+    if replaces := tf.io.gfile.exists(module):
+        tf.io.gfile.rename(module, old)
     tf.io.gfile.rename(new, module)
+    if replaces:
+        tf.io.gfile.rmtree(old)
     return module

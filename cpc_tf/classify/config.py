@@ -5,9 +5,9 @@
       --pictures=new_pictures --output=predictions.csv --sheet=sheet.png
     cpc-tf classify --labelled=my_pictures --labels=labels.csv --workdir=runs/mine/classify --curve
 
-Trains on all labels; the accuracy comes from cross-validation. Leaves in its workdir the classifier as a module,
-classifier/, result.json, and what each labelled picture was taken for by classifiers that had not seen it,
-predictions.csv. The same command with more labels replaces them.
+The classifier is trained on all labels; its accuracy is estimated by cross-validation. The workdir gets the classifier
+as a module (classifier/), result.json, and the out-of-fold prediction of each labelled picture (predictions.csv). A
+second run in the same workdir, with more labels, replaces them.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class ClassifyConfig(Settings):
     )
     most_unlabelled: int = count(
         2000,
-        "Most pictures without labels, of --labelled or --unlabelled, that the classifier learns from, too, if "
-        "cross-validation finds that they help; only with up to 1,000 labels, one a picture. 0: none",
+        "Maximum number of unlabelled pictures, of --labelled or --unlabelled, for self-training, which is used if "
+        "cross-validation is better with it; only with up to 1,000 labels, one a picture. 0: none",
         unit="images",
         minimum=0,
     )

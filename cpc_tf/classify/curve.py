@@ -74,6 +74,8 @@ def label_curve(
         order = _in_groups(examples.groups, np.random.default_rng([config.seed, draw]))
         pool, rest = np.split(order, sizes[-1:])
         test = rest[~np.isin(examples.groups[rest], examples.groups[pool])]  # the cut may go through a group
+        if not len(test):
+            raise ConfigError("--curve: no test is left, since nearly all labelled pictures are of one group")
         for arm, encoded in arms.items():
             for size in sizes:
                 balanced = config.class_weights == BALANCED

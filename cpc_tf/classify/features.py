@@ -25,8 +25,8 @@ _THUMBNAIL = 16  # side of the pictures whose pixels are features, px
 class PictureEncoder:
     """Pictures -> features of whole pictures.
 
-    A module of ours was trained on patches, but sees whole pictures better: with 100 labels of imagenette-224 the
-    classifier is right on 65 % in place of 63 %, and on 66 % with mirror images (docs/notebook/2026-11-27-answer.md).
+    Although our modules are trained on patches, features of whole pictures gave a better classifier than the mean over
+    the patch grid (docs/notebook/2026-11-27-answer.md#features).
 
     Args:
       text: any value of --encoder but 'random'.
@@ -40,7 +40,7 @@ class PictureEncoder:
       identity: of the encoder, for results.
       intensity_range: the values that become 0 and 255 in pictures of more than 8 bits; None: unknown.
       what: what the features are, for people.
-      digest: another one gives other features.
+      digest: identifies the features, for caches.
 
     Raises:
       ConfigError: there is no such encoder, or it gives no features.

@@ -1,7 +1,7 @@
 """Logistic regression on features: its strength, accuracy and temperature come from one cross-validation.
 
-Pictures without labels help where labels are few (self-training, Scudder 1965): those of which the classifier is surest
-are learned with the classes that it predicts, and so on for some rounds. Cross-validation decides whether that is done.
+With few labels, unlabelled pictures can help by self-training (Scudder 1965): the classifier is trained again with its
+own most confident predictions as labels, for some rounds. Cross-validation decides whether it is used.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ FOLDS, REPEATS = 5, 3
 FEW = 1000  # labels; with more, one round of cross-validation is precise enough and self-training brings nothing
 # Inverse strengths of regularization that are tried, for features of mean square 1.
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-USUAL = 10.0  # is taken unless the folds can tell that another one is better
-# Rounds of self-training, the part of the pictures that a round learns, the weight of each beside a labelled one, and
-# the directions of largest variance that are kept for it.
+USUAL = 10.0  # the default, unless another one is better by more than a standard error
+# Self-training: its rounds, the fraction of the unlabelled pictures that a round uses, their weight relative to that of
+# labelled ones, and the number of principal components.
 ROUNDS, SUREST, PSEUDO_WEIGHT, DIRECTIONS = 3, 0.5, 0.3, 128
 _WORSE = 2  # strengths in a row that are worse than the best, after which weaker ones are not tried
 _ITERATIONS = 500
@@ -72,9 +72,9 @@ class Validated(NamedTuple):
       strength: inverse strength of the regularization: `USUAL`, or the one with the least cross-entropy of the
         calibrated logits if that is lower by more than a standard error.
       self_training: whether pictures without labels lower that cross-entropy.
-      logits: of each picture, float32 [N, classes]: the mean over the repeats of what classifiers give that had not
-        seen it.
-      halved: the same of classifiers that learned from half as many labels.
+      logits: out-of-fold, float32 [N, classes]: of each picture the mean, over the repeats, of the logits by
+        classifiers that were not trained on it.
+      halved: the same by classifiers trained on half as many labels.
       temperature: what the logits are divided by before they become probabilities.
       folds, repeats: into how many parts the pictures were divided, and how often.
     """
@@ -143,7 +143,7 @@ def validate(
         return logits / repeats
 
     def tried(strength: float, self_training: bool = False) -> tuple[np.ndarray, Validated]:
-        """Returns the cross-entropy of each picture, [N], and what it is that of, without `halved`."""
+        """Returns the cross-entropy of each picture, [N], and the outcome, in which `halved` is not yet filled in."""
         logits = held_out(strength, self_training)
         choices, truth = kind.choices(logits, examples.labels)
         temperature = fitted_temperature(choices, truth) or 1.0
@@ -214,10 +214,11 @@ def _folds(strata: np.ndarray, groups: np.ndarray, splits: int, seed: int) -> It
 
 
 class _Space:
-    """Features of mean 0 and variance 1, divided by sqrt(D), as coordinates along directions that they vary in.
+    """Standardized features, divided by sqrt(D), in the coordinates in which the regression is solved.
 
-    With fewer examples than features these are all directions there are, and the regression is the same: its weights
-    are a combination of the examples. With unlabelled ones they are those of the largest variance.
+    With fewer examples than features they are projected onto the span of the examples. That changes nothing, since the
+    weights of a regularized regression are a combination of the examples, and is quicker. With unlabelled examples they
+    are projected onto the first principal components.
 
     Attributes:
       coordinates: of the labelled ones, [N, R], float32 if R = D, else float64.
@@ -244,7 +245,7 @@ class _Space:
         self.unlabelled = None if unlabelled is None else coordinates[len(features) :]
 
     def of_features(self, weights: np.ndarray, bias: np.ndarray) -> Linear:
-        """Returns what does with features as they are what these weights do with coordinates."""
+        """Converts weights and bias for coordinates to those for raw features."""
         weights = (weights if self._axes is None else self._axes @ weights) / self._scale[:, None]
         return Linear(weights.astype(np.float32), (bias - self._mean @ weights).astype(np.float32))
 
@@ -252,11 +253,12 @@ class _Space:
 def _self_trained(
     unlabelled: np.ndarray, coordinates: np.ndarray, labels: np.ndarray, classes: int, strength: float, balanced: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what `_solve` does, with the surest of the unlabelled ones learned as what they are predicted to be."""
+    """Returns weights and bias as `_solve` does, after rounds of self-training on the unlabelled examples."""
     weights, bias = _solve(coordinates, labels, classes, strength, balanced)
     for _ in range(ROUNDS):
         shares = probabilities(unlabelled @ weights + bias)
-        # Sharper, and alike for all classes: else a class that is predicted often takes all (Xie et al. 2016).
+        # Sharpened and balanced over the classes, else a class that is predicted often absorbs the others (Xie et al.
+        # 2016).
         target = shares**2 / shares.sum(0)
         target /= target.sum(1, keepdims=True)
         surest = np.argsort(-target.max(1), kind="stable")[: round(SUREST * len(unlabelled))]

@@ -79,7 +79,7 @@ def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _clocked(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields what gets how much of how much is done, and shows it with the time left if it takes long."""
+    """Yields a function (done, total) that sets the progress, which is shown with the time left if it takes long."""
     progress = Progress(0)
 
     def advance(done: int, of: int) -> None:
@@ -91,11 +91,12 @@ def _clocked(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Source | None:
-    """Returns the pictures without labels to learn from, too; None if there are none, or enough labels."""
+    """Returns the unlabelled pictures for self-training; None if there are none, or enough labelled ones."""
     if not config.most_unlabelled or kind is not label_kinds.SINGLE_LABEL or source.num_examples > logistic.FEW:
         return None
     if config.data.folders:
         pool = folder.open_pool(config.data, "unlabelled")
+        pool.intensity_range = source.intensity_range or pool.intensity_range  # all pictures are seen alike
         chosen = np.random.default_rng(config.seed).permutation(pool.num_examples)[: config.most_unlabelled]
         return restricted(pool, np.sort(chosen))
     is_folder = isinstance(source, folder.FolderSource)
@@ -105,7 +106,7 @@ def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Sour
 def _encoded(encoder: PictureEncoder, source: Source, config: ClassifyConfig, workdir: str) -> np.ndarray:
     """Returns the features float32 [N, D] of all pictures of a source.
 
-    The files of a folder are encoded once: the directory keeps their features, so that more labels take little time.
+    Features of files in a folder are cached in the directory, so that a run with more labels encodes new files only.
     """
     names: list[str] = []
     if isinstance(source, folder.FolderSource):
@@ -138,7 +139,7 @@ def _encoded(encoder: PictureEncoder, source: Source, config: ClassifyConfig, wo
 def _learned(
     config: ClassifyConfig, source: Source, encoder: PictureEncoder, examples: Examples, kind: LabelKind
 ) -> tuple[dict[str, Any], logistic.Linear, str]:
-    """Returns the content of result.json, the classifier of all labels, and the content of predictions.csv."""
+    """Returns the content of result.json, the classifier trained on all labels, and the content of predictions.csv."""
     balanced, count = config.class_weights == BALANCED, len(examples.features)
     with _clocked("cross-validation") as advance:
         validated = logistic.validate(examples, kind, balanced, config.seed, advance)
@@ -180,25 +181,25 @@ def _learned(
 
 
 def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
-    """Yields what a result means, in lines for the user."""
+    """Yields lines for the user that explain a result."""
     kind, labels = label_kinds.of_result(result), result["num_train_labels"]
     if "cross_validation" not in result:
-        yield "accuracy: not measured, as no class has two pictures; label some more"
+        yield "accuracy: not measured, since no class has two pictures; label more"
         return
     if pool := result.get("unlabelled"):
-        used = "learned from, too" if pool["learned_from"] else "not learned from, since that does not help"
+        used = "used by self-training" if pool["learned_from"] else "not used, since self-training does not help"
         yield f"{pool['pictures']:,} pictures without labels: {used}"
     yield f"by cross-validation: {kind.described(result)}"
     yield from kind.remarks(result)
     single = [name for name, count in result["classes"].items() if count["tested"] == 1]
     if single and kind is label_kinds.SINGLE_LABEL:
-        yield f"counts as wrong, since a class with one picture cannot be learned and tested: {listed(single)}"
+        yield f"counted as wrong: the only picture of a class, which cannot be in training and test: {listed(single)}"
     if forecast := result.get("forecast"):
-        doubled = f"{2 * labels:,} labels in place of {labels:,}"
         if forecast["tells"]:
-            yield f"{doubled} may bring about {100 * forecast['gain']:.0f} points more, as the learning curve goes on"
+            gain = 100 * forecast["gain"]
+            yield f"{2 * labels:,} labels may give about {gain:.0f} points more, by extending the learning curve"
         else:
-            yield f"what {doubled} would bring cannot be told from so few"
+            yield f"the gain from {2 * labels:,} labels cannot be estimated from {labels:,}"
     if labels >= FINE_TUNING_PAYS and config.encoder != PIXELS:
         data = " ".join(
             f"--{name}={shlex.quote(value)}"
@@ -206,7 +207,7 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
             if value
         )
         command = f"cpc-tf efficient --encoder={shlex.quote(config.encoder)} {data} --workdir=runs/mine/efficient"
-        yield f"with so many labels fine-tuning the encoder may bring some points more, in hours: {command}"
+        yield f"with {labels:,} labels, fine-tuning the encoder (hours) may give a few points more: {command}"
 
 
 def _write(

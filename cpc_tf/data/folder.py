@@ -175,13 +175,13 @@ def _with_labels(
 
 
 def open_rest(data: PicturesConfig, split: str, source: FolderSource, most: int) -> FolderSource | None:
-    """Returns pictures of a split that `source`, its labelled ones, leaves out for want of a label; None: no such.
+    """Returns the unlabelled pictures of a split; None if there are none.
 
     Args:
       data: the settings of the dataset.
       split: as it was given to `open_folder`.
-      source: what that returned with `labelled`.
-      most: how many; of more they are drawn by `data.split_seed`.
+      source: the labelled pictures of the split, as `open_folder` returned them.
+      most: the maximum number; a larger set is sampled, with `data.split_seed`.
     """
     table = source.table
     rows = np.sort(np.concatenate([piece.rows for piece in select(table, split, data.split_seed)]))

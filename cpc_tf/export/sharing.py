@@ -7,6 +7,7 @@ import os
 from cpc_tf.export.config import HUGGING_FACE
 from cpc_tf.export.shared import copy_module
 from cpc_tf.files import read_text, to_json, write_file
+from cpc_tf.settings import ConfigError
 
 OWNER, LICENCE = "INSERT_OWNER_SLUG_HERE", "INSERT_LICENSE_NAME_HERE"  # what only the owner knows
 INSTANCE = "tensorFlow2"  # the folder of Kaggle's model instance, named as its framework
@@ -28,19 +29,25 @@ def write(format: str, module: str, directory: str, name: str) -> str:
       name: of the model at the site.
 
     Raises:
+      ConfigError: the module is not one of ours.
       NotWritten: it cannot be copied.
     """
+    kind = next((kind for kind in _TASKS if os.path.exists(os.path.join(module, f"{kind}.json"))), None)
+    if kind is None:
+        raise ConfigError(
+            "module", module, "is not a module of `cpc-tf export`: it has no encoder.json or classifier.json"
+        )
     readme = read_text(os.path.join(module, "README.md"))
     if format == HUGGING_FACE:
         copy_module(module, directory)
-        kind = next(kind for kind in _TASKS if os.path.exists(os.path.join(module, f"{kind}.json")))
-        task = f"library_name: tensorflow\npipeline_tag: {_TASKS[kind]}\n"
-        licence, tags = (
-            "license: other\nlicense_name: see-licence-below\n",
-            "tags: [tf-hub, cpc, self-supervised-learning]\n",
-        )
-        head = f"---\n{task}{licence}{tags}---\n\n"
-        write_file(os.path.join(directory, "README.md"), head + readme)
+        metadata = [
+            "library_name: tensorflow",
+            f"pipeline_tag: {_TASKS[kind]}",
+            "license: other",
+            "license_name: see-licence-below",
+            "tags: [tf-hub, cpc, self-supervised-learning]",
+        ]
+        write_file(os.path.join(directory, "README.md"), "\n".join(["---", *metadata, "---", "", readme]))
         return f"huggingface-cli upload OWNER/{name} DIRECTORY"
     title, _, rest = readme.removeprefix("# ").partition("\n")
     slug = name.replace("_", "-").lower()
@@ -50,7 +57,7 @@ def write(format: str, module: str, directory: str, name: str) -> str:
     model |= {"description": rest.strip(), "publishTime": "", "provenanceSources": ""}
     about = {"ownerSlug": OWNER, "modelSlug": slug, "instanceSlug": "savedmodel", "framework": INSTANCE}
     about |= {"overview": title.replace("`", ""), "usage": rest.strip(), "licenseName": LICENCE}
-    about |= {"fineTunable": os.path.exists(os.path.join(module, "encoder.json")), "trainingData": []}
+    about |= {"fineTunable": kind == "encoder", "trainingData": []}
     write_file(os.path.join(directory, "model-metadata.json"), to_json(model))
     write_file(os.path.join(instance, "model-instance-metadata.json"), to_json(about))
     return f"kaggle models create -p DIRECTORY, then kaggle models instances create -p DIRECTORY/{INSTANCE}"

@@ -63,7 +63,7 @@ def _color(run: Run, arm: str) -> str:
 def _curve(run: Run) -> Curve:
     arms: Curve = {}
     for point in run.get("curve", []):
-        if point["arm"] in ARMS:
+        if point["arm"] in ARMS and "top1" in point:  # multi-label ones have a mean average precision
             arms.setdefault(point["arm"], collections.defaultdict(list))[point["labels"]].append(point["top1"])
     return {arm: arms[arm] for arm in ARMS if arm in arms}
 
