@@ -1,5 +1,6 @@
 """Every task, and pre-training with every objective: two steps, resumed on one device; tasks also on two, and exported.
 
+`classify` is not among them: it does not train in steps; tests/classify shows its run and its export.
 A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what is made here. A new objective
 needs nothing.
 """
@@ -33,7 +34,7 @@ from tests.evaluation import traffic
 LENGTH = ["--batch_size=4", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
 TIMES = ("wall_seconds", "images_per_second", "waiting", "read_gb")  # of a result
 ROUNDING = 1e-4  # allowed `difference` of several devices to one
-CASES = {name: (task, []) for name, task in TASKS.items() if name not in ("pretrain", "classify")}  # no steps: classify
+CASES = {name: (task, []) for name, task in TASKS.items() if name not in ("pretrain", "classify")}
 CASES["efficient-uda"] = (
     TASKS["efficient"],
     ["--encoder=pixels", "--backbone=small", "--propagation=uda", "--augment=full"],

@@ -34,9 +34,8 @@ def write(format: str, module: str, directory: str, name: str) -> str:
     """
     kind = next((kind for kind in _TASKS if os.path.exists(os.path.join(module, f"{kind}.json"))), None)
     if kind is None:
-        raise ConfigError(
-            "module", module, "is not a module of `cpc-tf export`: it has no encoder.json or classifier.json"
-        )
+        needed = ", ".join(f"{kind}.json" for kind in _TASKS)
+        raise ConfigError("module", module, f"is not a module of `cpc-tf export`: none of {needed} is in it")
     readme = read_text(os.path.join(module, "README.md"))
     if format == HUGGING_FACE:
         copy_module(module, directory)

@@ -73,30 +73,49 @@ def test_the_module_is_the_regression_on_the_features(run, data):
 def test_the_curve_has_all_arms_with_the_same_draws(run, data):
     curve = run[1]["curve"]
     assert {(record["arm"], record["labels"], record["draw"]) for record in curve} == {
-        (arm, labels, draw)
-        for arm in ("encoder", "untrained", "pixels")
-        for labels in (10, 20, 23)[: len({r["labels"] for r in curve})]
-        for draw in range(3)
+        (arm, labels, draw) for arm in ("encoder", "untrained", "pixels") for labels in (10, 20) for draw in range(3)
     }
     assert (data / "run/curve.png").read_bytes()[1:4] == b"PNG"
 
 
-def test_more_labels_replace_the_classifier_and_only_new_pictures_are_encoded(run, data, monkeypatch, tmp_path):
+def test_more_labels_replace_the_classifier_and_no_picture_is_encoded_twice(run, data, monkeypatch, tmp_path):
     directory = tmp_path / "run"
     shutil.copytree(data / "run", directory)
     lines = (data / "labels.csv").read_text() + "x/red/12.png,red\n"
     (tmp_path / "labels.csv").write_text(lines)
-    encoded, encode = [], PictureEncoder.encode
-    monkeypatch.setattr(
-        PictureEncoder,
-        "encode",
-        lambda self, source, *rest: encoded.append(source.num_examples) or encode(self, source, *rest),
-    )
+    monkeypatch.setattr(PictureEncoder, "encode", None)  # the new one was encoded before, as one without a label
     settings = config(data, labels=f"{tmp_path}/labels.csv", workdir=str(directory))
     result, _ = answer.classify(settings)
-    assert (result["num_train_labels"], encoded) == (34, [])  # it was encoded as one without a label
+    assert result["num_train_labels"] == 34
     assert "curve" not in json.loads((directory / "result.json").read_text())
     assert Model(directory / "classifier").class_names == ["blue", "green", "red"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"output": "OLD"}, "is finished .* remove it or choose another name"),
+        ({"output": "x.png"}, "--output=x.png: must end with"),
+        ({"pictures": "/nowhere"}, "--pictures=/nowhere: there is no /nowhere"),
+    ],
+)
+def test_new_pictures_and_output_are_looked_at_before_the_training(data, tmp_path, values, message):
+    (tmp_path / "old.csv").write_text("mine")
+    values = {name: value.replace("OLD", f"{tmp_path}/old.csv") for name, value in values.items()}
+    settings = {"pictures": f"{data}/new", "output": f"{tmp_path}/new.csv", "encoder": "/not/opened", **values}
+    with pytest.raises(ConfigError, match=message):
+        answer.classify(config(data, **settings))
+    assert (tmp_path / "old.csv").read_text() == "mine"
+
+
+def test_two_labels_give_a_classifier_without_figures(data, tmp_path):
+    (tmp_path / "labels.csv").write_text("file,label\nx/red/0.png,red\nx/blue/0.png,blue\n")
+    lines = []
+    settings = {"encoder": "pixels", "labels": f"{tmp_path}/labels.csv", "workdir": f"{tmp_path}/run"}
+    result, _ = answer.classify(config(data, **settings, most_unlabelled=0), lines.append)
+    assert "top1" not in result
+    assert "accuracy: not measured, since no class has two pictures; label more" in lines
+    assert Model(tmp_path / "run/classifier").predict(f"{data}/mine/x/red/5.png")[0].label == "red"
 
 
 def test_another_kind_of_run_is_left_alone(data, tmp_path):

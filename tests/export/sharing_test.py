@@ -8,10 +8,19 @@ import yaml
 
 from cpc_tf.export.config import ExportConfig, RuntimeConfig
 from cpc_tf.export.run import export
+from cpc_tf.settings import ConfigError
 from tests.binaries import ROOT
 
 RELEASED = ROOT / "modules/imagenette_128px"
 FILES = ("saved_model.pb", "encoder.json", "variables/variables.index")
+
+
+def test_a_module_of_someone_else_is_refused(tmp_path):
+    (tmp_path / "module").mkdir()
+    runtime = RuntimeConfig(module=str(tmp_path / "module"), format="huggingface")
+    with pytest.raises(ConfigError, match="is not a module of `cpc-tf export`: none of encoder.json"):
+        export(ExportConfig(output=str(tmp_path / "new"), runtime=runtime))
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("format", ["huggingface", "kaggle"])
