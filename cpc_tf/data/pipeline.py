@@ -33,6 +33,7 @@ def batches(
     shard: tuple[int, int] = (0, 1),
     per_batch: int | None = None,
     decoded: Select = None,
+    indexed: bool = False,
 ) -> tf.data.Dataset:
     """Returns endless batches of augmented views; the same bits for the same (seed, step) on any machine.
 
@@ -54,6 +55,8 @@ def batches(
       per_batch: images per element of the dataset, e.g. of one replica; it must divide this host's rows, which are then
         spread over several elements in order. Default: all of this host's rows.
       decoded: picks, by their counters, the images whose pixels are needed; the others are black. None: all images.
+      indexed: whether a batch has 'index', int64 [per_batch], the places of its images in `source.ordered()`, too; for
+        a source that reads by index.
 
     Returns:
       {view.key: uint8 [per_batch, *view.shape(geometry)], 'label': int64 [per_batch]}, shapes static, infinite.
@@ -61,7 +64,7 @@ def batches(
     Raises:
       ValueError: global_batch is not divisible by the hosts and per_batch.
     """
-    prepare = _cut(source, view, geometry, augmentation, seed, decoded)
+    prepare = _cut(source, view, geometry, augmentation, seed, decoded, indexed)
     return endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
 
 
@@ -89,14 +92,15 @@ def image_views(
     return _batched(tf.data.Dataset.range(views).flat_map(once), prepare, batch_size, drop_remainder=False)
 
 
-def _cut(source, view, geometry, augmentation, seed, decoded):
+def _cut(source, view, geometry, augmentation, seed, decoded, indexed=False):
     def prepare(example):
         def cut():
             image = functools.partial(source.decode, example["encoded"])
             return view.cut(image, example["counter"], geometry, augmentation, seed)
 
         shown = black_unless(decoded, example["counter"], cut, view.shape(geometry))
-        return {view.key: shown, "label": example["label"]}
+        index = {"index": example["index"]} if indexed else {}
+        return {view.key: shown, "label": example["label"], **index}
 
     return prepare
 

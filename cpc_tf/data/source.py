@@ -198,6 +198,7 @@ class Indexed(Examples):
         """Returns an example without its counter, by its place in `ordered`; for use in a tf.data function."""
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
+        """As of all examples; each has its `index`, int64, the place in `ordered`, too."""
         counters = tf.data.Dataset.range(start, FOREVER)
         if select is not None:
             counters = counters.filter(select)
@@ -206,7 +207,7 @@ class Indexed(Examples):
         def shuffled(counter):
             order = random_key(seed, ORDER, counter // n)
             index = tf.random.experimental.index_shuffle(counter % n, order, n - 1)
-            return {"counter": counter, **self.read(index)}
+            return {"counter": counter, "index": index, **self.read(index)}
 
         return counters.map(shuffled, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 

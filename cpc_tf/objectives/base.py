@@ -9,6 +9,7 @@ import abc
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.views import View
@@ -25,6 +26,7 @@ class Output(NamedTuple):
     loss: tf.Tensor  # float32 scalar: what is minimized
     metrics: dict[str, tf.Tensor]  # float32 scalars: the other `metric_names`
     latents: tf.Tensor | None  # float32 [..., D], whose spread is monitored; None: nothing is monitored
+    kept: dict[str, tf.Tensor] | None = None  # float32 [B, ...]: what `after_step` gets of the whole batch
 
 
 class Figure(NamedTuple):
@@ -64,6 +66,10 @@ class Objective(keras.Model, abc.ABC):
     # batch is the mean of the losses of its images. Without a default, as a wrong one would train something else.
     OF_WHOLE_BATCH: ClassVar[str]
     EXCHANGES: ClassVar[bool] = False  # whether `call` computes that from the images of all replicas, as `moments` does
+    # Whether `call` also gets `index`, int64 [B], the places of the images in the dataset, and `step`, int64.
+    INDEXED: ClassVar[bool] = False
+    # Whether `between_epochs` is called at the start and after each epoch.
+    PERIODIC: ClassVar[bool] = False
 
     def __init__(self, encoder: Network, settings: ObjectiveSettings, precision: str = "float32"):
         super().__init__(name=self.NAME, dtype=policy(precision))
@@ -96,13 +102,39 @@ class Objective(keras.Model, abc.ABC):
           first: the index of the first image in the batch of all replicas.
         """
 
-    def encode(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Encodes images [B, ..., S, S, 3], float in [0, 1] or uint8, as latents [B, ..., D], float32."""
+    def remember(self, images: int) -> None:
+        """Makes what has a row for each image of the dataset; before the first call. 0: the model is only exported."""
+
+    def begin(self) -> None:
+        """Called when the weights are there, new ones or those of --initial_encoder, and again if they are replaced."""
+
+    def after_step(self, kept: dict[str, tf.Tensor]) -> None:
+        """Changes what no gradient trains (`memory`), after the optimizer's update; in replica context.
+
+        Args:
+          kept: `Output.kept` of all images of the batch, [batch, ...], the same on all replicas.
+        """
+
+    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> None:
+        """Changes variables before an epoch, counted from 0; outside of the replicas.
+
+        What it does must be a function of the variables, of `epoch` and of the images.
+
+        Args:
+          encode_all: computes the features of all images without augmentation, float32 [N, D], in order.
+        """
+
+    def encode(self, images: tf.Tensor, training: bool = False, network: Network | None = None) -> tf.Tensor:
+        """Encodes images [B, ..., S, S, 3], float in [0, 1] or uint8, as latents [B, ..., D], float32.
+
+        `network` encodes in place of the encoder: a momentum copy.
+        """
+        network = network or self.encoder
         batch, *inner = images.shape[:-3]
         flat = tf.reshape(images, [-1, *images.shape[-3:]])  # [B*..., S, S, 3]
 
         def encode(part: tf.Tensor) -> tf.Tensor:
-            return self.encoder(tf.image.convert_image_dtype(part, tf.float32), training=training)
+            return network(tf.image.convert_image_dtype(part, tf.float32), training=training)
 
         latents = side_by_side(encode, flat, self.parts)
         return tf.reshape(latents, [-1 if batch is None else batch, *inner, latents.shape[-1]])
@@ -228,5 +260,5 @@ class Contrastive(Objective):
         compared = {name: values for name, values in embeddings.items() if name != "latents"}
         group = self.group or latents.shape[0]
         pools = {name: pool(compared[name], group, first) for name in self.candidates()}
-        loss, metrics, _ = self.compiled(self.compare)(compared, pools)
-        return Output(loss, metrics, latents)
+        output = self.compiled(self.compare)(compared, pools)
+        return output._replace(latents=latents)

@@ -7,7 +7,7 @@ import pkgutil
 from typing import ClassVar
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.settings import ConfigError, Settings, count, rate, setting, width
+from cpc_tf.settings import LARGEST, ConfigError, Settings, count, fraction, rate, setting, width
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,10 +116,48 @@ class RotationConfig(ObjectiveSettings):
     PATCHES = False
 
 
+@dataclasses.dataclass(frozen=True)
+class InstanceBankConfig(ObjectiveSettings):
+    """Instance discrimination with a memory bank."""
+
+    MODEL = "cpc_tf.objectives.instance_bank:InstanceBank"
+    TITLE = "Instance discrimination, memory bank"
+    PATCHES = False
+
+    bank_dim: int = width(128, "Dimension of the vectors of the bank", source="Wu et al. 2018")
+    bank_temperature: float = rate(0.07, "Divisor of cosine similarities to the bank", source="Wu et al. 2018")
+    bank_negatives: int = count(
+        4096,
+        "Vectors of the bank that an image is told from; 0: all (full softmax)",
+        source="Wu et al. 2018",
+        minimum=0,
+    )
+    bank_momentum: float = fraction(0.5, "Weight of a vector in the bank when its image is seen again")
+    bank_proximal: float = setting(
+        1.0, "Weight of the squared distance to an image's vector in the bank", minimum=0, maximum=LARGEST
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class MoCoConfig(ObjectiveSettings):
+    """Momentum contrast, first version."""
+
+    MODEL = "cpc_tf.objectives.moco:MoCo"
+    TITLE = "MoCo"
+    PATCHES = False
+
+    moco_dim: int = width(128, "Dimension of queries and keys", source="He et al. 2019")
+    moco_temperature: float = rate(0.07, "Divisor of the similarities of queries and keys", source="He et al. 2019")
+    moco_momentum: float = fraction(0.999, "Momentum of the encoder of the keys", source="He et al. 2019")
+    queue_length: int = count(65_536, "Keys of earlier batches that are negatives", source="He et al. 2019")
+
+
 # Name, as --objective takes it -> settings.
 OBJECTIVES: dict[str, type[ObjectiveSettings]] = {
     "cpc": CPCConfig,
     "instance": InstanceConfig,
+    "instance_bank": InstanceBankConfig,
+    "moco": MoCoConfig,
     "relative_position": RelativePositionConfig,
     "rotation": RotationConfig,
 }

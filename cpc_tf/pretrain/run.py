@@ -59,12 +59,24 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     keep_data(workdir, strategy, {"split": source, f"probe_split={monitor.probe_split}": probe_data})
     print(catalog.summarized(data, splits, notes), flush=True)
 
-    train_steps = config.training.steps(source.num_examples)
-    training = Pretraining(config, strategy, train_steps)
+    train_steps, kind = config.training.steps(source.num_examples), config.objective.kind
+    if kind.INDEXED:
+        source = source.by_index()
+    training = Pretraining(config, strategy, train_steps, source.num_examples)
     print(f"{source.num_examples} images, {train_steps} steps of {config.training.batch_size}", flush=True)
     if workdir.chief:
         patch_sheet.write_once(config, source)
-    views = functools.partial(pipeline.batches, source, config.objective.kind.VIEW, config.geometry, config.augment)
+    views = functools.partial(
+        pipeline.batches, source, kind.VIEW, config.geometry, config.augment, indexed=kind.INDEXED
+    )
+    periodic = {}
+    if kind.PERIODIC:
+        every = -(-source.num_examples // config.training.batch_size)  # steps of an epoch
+        features = _make_encode(config, training, source, every=1)
+        periodic = {
+            "between": lambda step: training.model.between_epochs(step // every, lambda: features()[0]),
+            "between_every": every,
+        }
     with fetching(source):
         outcome = loop.train(
             training,
@@ -75,6 +87,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
             watch=Health().warning,
             evaluate=_make_probe(config, training, probed) if can_probe else None,
             evaluate_every=monitor.probe_every,
+            **periodic,
         )
     identity = Identity(
         trained_by=config.objective.objective,
@@ -98,8 +111,8 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     )
 
 
-def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
-    """Returns a function that measures the nearest-neighbour accuracy of the averaged weights."""
+def _make_encode(config: PretrainConfig, training: Pretraining, source: Source, every: int):
+    """Returns a function that gives the mean latents float32 [N, D] of each `every`-th image, and the labels [N]."""
     strategy = training.strategy
 
     def mean_latents(patches: tf.Tensor) -> tf.Tensor:
@@ -107,9 +120,7 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
 
     encode = on_replicas(mean_latents, strategy, PROBE_ROWS, config.numerics.xla)
 
-    def probe() -> dict[str, float]:
-        # Evenly spaced, since the images of a split may be sorted by class.
-        every = max(1, source.num_examples // PROBE_IMAGES)
+    def features() -> tuple[np.ndarray, np.ndarray]:
         batches = pipeline.plain_patches(
             source,
             config.geometry,
@@ -118,9 +129,20 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
             policy=config.augment.policy,
             decoded=own_images(strategy, PROBE_ROWS),
         )
-        with training.averaged(), fetching(source):
-            features = encode_dataset(batches, encode, math.ceil(source.num_examples / every))
-        accuracy = nearest_neighbour_accuracy(*features)
+        with fetching(source):
+            return encode_dataset(batches, encode, math.ceil(source.num_examples / every))
+
+    return features
+
+
+def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
+    """Returns a function that measures the nearest-neighbour accuracy of the averaged weights."""
+    # Evenly spaced, since the images of a split may be sorted by class.
+    features = _make_encode(config, training, source, max(1, source.num_examples // PROBE_IMAGES))
+
+    def probe() -> dict[str, float]:
+        with training.averaged():
+            accuracy = nearest_neighbour_accuracy(*features())
         if accuracy is None:
             logging.warning("no nearest-neighbour probe at this step: the features of some images are not finite")
             return {}

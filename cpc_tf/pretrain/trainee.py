@@ -20,7 +20,7 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.settings import ConfigError, renamed
 from cpc_tf.training.optimizer import adam, warm_up
-from cpc_tf.training.trainee import Rows, Trainee, in_parts, specs_of
+from cpc_tf.training.trainee import KEPT, Rows, Trainee, in_parts, placed, specs_of
 
 
 class Pretraining(Trainee):
@@ -30,12 +30,13 @@ class Pretraining(Trainee):
       config: the run's settings.
       strategy: where it runs.
       train_steps: the length of the run, for the schedule.
+      images: in the dataset, for an objective that remembers each; 0: it is none.
 
     Raises:
       ConfigError: if the batch cannot be divided among the replicas, or --initial_encoder does not fit.
     """
 
-    def __init__(self, config: PretrainConfig, strategy: tf.distribute.Strategy, train_steps: int):
+    def __init__(self, config: PretrainConfig, strategy: tf.distribute.Strategy, train_steps: int, images: int = 0):
         super().__init__(strategy, config.training.batch_size, config.numerics)
         kind, chosen, parts = config.objective.kind, config.optimizer, config.numerics.accumulate
         self._view, self._shape = kind.VIEW, kind.VIEW.shape(config.geometry)
@@ -43,9 +44,10 @@ class Pretraining(Trainee):
         if issubclass(kind, Contrastive):
             check_groups(group, self.batch_size, strategy.num_replicas_in_sync)
         with strategy.scope():
-            self.model = build_model(config)
+            self.model = build_model(config, images)
             if config.initial_encoder:
                 initialize(self.model.encoder, config.initial_encoder)
+                self.model.begin()
             rate = warm_up(chosen.learning_rate, chosen.schedule, chosen.warmup_steps, train_steps)
             self.optimizer = adam(rate, chosen.beta1, chosen.beta2, chosen.epsilon)
         _refuse_replicas(kind, self.model, strategy, config.training.strategy)
@@ -71,15 +73,22 @@ class Pretraining(Trainee):
         return ["loss", "gradient_norm", *spread, *self.model.metric_names]
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor]:
-        return (tf.ensure_shape(batch[self._view.key], [None, *self._shape]),)
+        view = tf.ensure_shape(batch[self._view.key], [None, *self._shape])
+        return (view, batch["index"]) if self.model.INDEXED else (view,)
 
-    def losses(self, rows: Rows, view: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        return self._reported(self.model(view, training=True, first=rows.first), rows)
+    def losses(self, rows: Rows, view: tf.Tensor, *index: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        of_images = {"index": index[0], "step": rows.step} if index else {}
+        return self._reported(self.model(view, training=True, first=rows.first, **of_images), rows)
+
+    def after_step(self, kept: dict[str, tf.Tensor]) -> None:
+        self.model.after_step(kept)
 
     def _reported(self, output: Output, rows: Rows) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         metrics = {"loss": output.loss, **output.metrics}
         if output.latents is not None:
             metrics["latents"] = sample_latents(output.latents, self.batch_size, rows.first)
+        for name, values in (output.kept or {}).items():
+            metrics[f"{KEPT}{name}"] = placed(values, self.batch_size, rows.first)
         return output.loss, metrics
 
     def finished(self, metrics: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -138,16 +147,22 @@ def _refuse_replicas(kind: type[Objective], model: Objective, strategy: tf.distr
         )
 
 
-def build_model(config: PretrainConfig) -> Objective:
-    """Returns the objective's model with all its variables, initialized from `config.training.seed`."""
+def build_model(config: PretrainConfig, images: int = 0) -> Objective:
+    """Returns the objective's model with all its variables, initialized from `config.training.seed`.
+
+    Without the number of `images` in the dataset it does not remember any: for an export.
+    """
     keras.utils.set_random_seed(config.training.seed)
     precision, objective = config.numerics.precision, config.objective
     model = objective.kind(make_encoder(config.encoder, precision), objective.settings, precision)
+    model.remember(images)
     if native.runs_on_cpu():
         model.parts = 1 if has_batch_norm(model.encoder) else config.parts
     # Traced, not run: a large encoder would take seconds and gigabytes.
     shape = [1, *objective.kind.VIEW.shape(config.geometry)]
-    tf.function(model).get_concrete_function(tf.TensorSpec(shape, tf.uint8))
+    of_images = {"index": tf.TensorSpec([1], tf.int64), "step": tf.TensorSpec([], tf.int64)} if model.INDEXED else {}
+    tf.function(model).get_concrete_function(tf.TensorSpec(shape, tf.uint8), **of_images)
+    model.begin()
     return model
 
 

@@ -59,6 +59,8 @@ def train(
     evaluate: Callable[[], Record] | None = None,
     evaluate_every: int = 0,
     ended: Callable[[Sequence[Record]], bool] = lambda records: False,
+    between: Callable[[int], None] | None = None,
+    between_every: int = 0,
 ) -> Outcome:
     """Trains up to `train_steps`, from the newest whole checkpoint of the run if it has one.
 
@@ -68,6 +70,8 @@ def train(
       evaluate: called every `evaluate_every` steps (0: never) and at the end; its metrics join the record.
       evaluate_every: steps at whose multiples a record ends.
       ended: called with all records, at the start and after each; whether the training ends before `train_steps`.
+      between: called with the step before the first one and after every `between_every` steps, to change variables that
+        the checkpoint holds.
 
     Raises:
       Diverged: the message names the last good checkpoint.
@@ -96,12 +100,14 @@ def train(
     timed = functools.partial(_timed, measured=measured)
     iterator = iter(strategy.distribute_datasets_from_function(lambda context: timed(make_dataset(step, context))))
     device_loop = _device_loop(trainee, measured)
-    events = [every for every in (config.checkpoint_every, evaluate_every) if every]
+    events = [every for every in (config.checkpoint_every, evaluate_every, between_every) if every]
     progress, mentioned = Progress(train_steps, step), False
     with waiting_for("tracing a training step"):
         graph = device_loop.get_concrete_function(iterator, tf.constant(1)).graph
     if config.memory == "check" and native.runs_on_cpu():
         _refuse_too_large(graph, config.batch_size, "accumulate" in flatten(workdir.config))
+    if between and step == 0:
+        between(step)
     with Deferred() as stop:
         while step < train_steps:
             count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
@@ -125,6 +131,8 @@ def train(
             warning = watch(step, record)
             if evaluate and (step == train_steps or (evaluate_every and step % evaluate_every == 0)):
                 record.update(evaluate())
+            if between and step % between_every == 0 and step < train_steps:
+                between(step)
             records.append(workdir.rounded(step, record))
             workdir.record(step, record)
             finished = ended(records) or step == train_steps

@@ -23,6 +23,7 @@ from cpc_tf.training.optimizer import LossScale, PolyakAverage, Schedule
 from cpc_tf.training.strategy import wants_xla
 
 NOT_COMPILED = NumericsConfig(xla="off")
+KEPT = "kept "  # begins the names of metrics that are for `Trainee.after_step`
 
 
 class Rows(NamedTuple):
@@ -151,7 +152,10 @@ class Trainee(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def losses(self, rows: Rows, *inputs: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Returns the loss to minimize and what `finished` is given, float32, of some of a replica's images."""
+        """Returns the loss to minimize and what `finished` is given, float32, of some of a replica's images.
+
+        What is named 'kept ...' goes to `after_step` instead: see there.
+        """
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Returns what the optimizers get, given gradients that are averaged over the replicas and clipped."""
@@ -162,6 +166,14 @@ class Trainee(tf.Module, abc.ABC):
         sums of others.
         """
         return metrics
+
+    def after_step(self, kept: dict[str, tf.Tensor]) -> None:
+        """Changes what no gradient trains, after the optimizers' update; in replica context.
+
+        Args:
+          kept: what `losses` named 'kept NAME', NAME -> the sum over all parts and replicas. Those of some images hold
+            zeros in the rows of the others, see `placed`.
+        """
 
     def gradients(self, rows: Rows, *inputs: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Returns the gradients of `trained`, times the loss scale, and the metrics of `losses`."""
@@ -203,7 +215,10 @@ class Trainee(tf.Module, abc.ABC):
         # Here, since each replica is traced by a thread of its own.
         with native.tracing(compiled=isinstance(self.strategy, tf.distribute.TPUStrategy)):
             gradients, metrics = self._gradients(rows, *self.inputs(batch))
+            names = [name for name in metrics if name.startswith(KEPT)]
+            kept = [metrics.pop(name) for name in names]
             metrics = self.finished(metrics)
+        kept = replica.all_reduce(tf.distribute.ReduceOp.SUM, kept) if kept else []
         gradients = replica.all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
         if self.loss_scale:
             gradients = [gradient / self.loss_scale.value for gradient in gradients]
@@ -211,11 +226,16 @@ class Trainee(tf.Module, abc.ABC):
         if self._clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, norm)
         gradients = self.scaled(gradients)
+
+        def update(*given: tf.Tensor) -> None:
+            self._update(given[: len(gradients)])
+            self.after_step({name[len(KEPT) :]: value for name, value in zip(names, given[len(gradients) :])})
+
         if self.loss_scale:
             metrics["loss_scale"] = tf.identity(self.loss_scale.value)
-            norm = self.loss_scale.update_if_finite(norm, lambda *given: self._update(given), gradients)
+            norm = self.loss_scale.update_if_finite(norm, update, [*gradients, *kept])
         else:
-            self._update(gradients)
+            update(*gradients, *kept)
         if "gradient_norm" in self.metric_names:
             metrics["gradient_norm"] = norm
         self.step.assign_add(1)
@@ -255,6 +275,13 @@ class Trainee(tf.Module, abc.ABC):
 def in_parts(inputs: Sequence[tf.Tensor], parts: int) -> list[tf.Tensor]:
     """Returns each [B, ...] as [parts, B / parts, ...]."""
     return [tf.reshape(x, [parts, x.shape[0] // parts, *x.shape[1:]]) for x in inputs]
+
+
+def placed(values: tf.Tensor, batch_size: int, first: tf.Tensor | int) -> tf.Tensor:
+    """Returns [batch_size, ...]: the values [B, ...] of some images from the row `first` on, and zeros elsewhere."""
+    rows = tf.range(batch_size) - first
+    here = tf.reshape((rows >= 0) & (rows < values.shape[0]), [-1, *[1] * (values.shape.rank - 1)])
+    return tf.where(here, tf.gather(values, tf.clip_by_value(rows, 0, values.shape[0] - 1)), 0.0)
 
 
 def specs_of(function: Callable, *args: Any) -> Any:

@@ -46,9 +46,20 @@ def pretraining(name, strategy, **settings):
     """(trainee, a batch of 4) of an objective; the options of the others are the same."""
     view = model_class(name).VIEW
     side = {"patch_size": 24} if not OBJECTIVES[name].PATCHES else {}
-    config = replace(TINY, **{"objective": name, "learning_rate": 0.002, "directions": 1, **side, **settings})
+    config = replace(
+        TINY,
+        **{
+            "objective": name,
+            "learning_rate": 0.002,
+            "directions": 1,
+            **side,
+            **OF_OBJECTIVE.get(name, {}),
+            **settings,
+        },
+    )
     noise = np.random.default_rng(0).integers(0, 256, [4, *view.shape(config.geometry)], dtype=np.uint8)
-    return Pretraining(config, strategy, 10), {view.key: tf.constant(noise)}
+    index = {"index": tf.constant([5, 0, 3, 1], tf.int64)} if model_class(name).INDEXED else {}
+    return Pretraining(config, strategy, 10, images=6), {view.key: tf.constant(noise), **index}
 
 
 def linear(strategy, **settings):
@@ -83,6 +94,10 @@ TRAINEES = {
 # Of each way to compute the gradients of parts: compared with images of other parts, as CPC's are too
 # (tests/pretrain/trainee_test.py), or alone. Parts of a detector are as those of replicas, and classifiers have none.
 IN_PARTS = ["instance", "rotation"]
+# Objectives with a bank or a momentum copy.
+REMEMBERING = ["instance_bank", "moco"]
+# Settings under which a bank of six images is enough.
+OF_OBJECTIVE = {"instance_bank": {"bank_negatives": 3, "bank_temperature": 1.0}, "moco": {"queue_length": 6}}
 HALF = [*((name, "bfloat16") for name in (*OBJECTIVES, "detect")), ("cpc", "float16"), ("detect", "float16")]
 
 
@@ -137,7 +152,8 @@ def test_it_learns_as_one_xla_program_and_alike_on_two_replicas_in_parts(name, t
     if name in OBJECTIVES:
         assert set(trainee.metric_names) >= set(model_class(name).FIGURES) - {"knn"}
     ours = train(trainee, batch)
-    assert ours.losses[-1] < ours.losses[0]
+    if name not in REMEMBERING:  # what is compared with is another one in the second step
+        assert ours.losses[-1] < ours.losses[0]
     assert_equal(ours, as_one_program(name))
 
 
