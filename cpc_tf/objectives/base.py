@@ -6,7 +6,7 @@ A contrastive objective compares each image with the images of its group, wherev
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -102,17 +102,21 @@ class Objective(keras.Model, abc.ABC):
           first: the index of the first image in the batch of all replicas.
         """
 
-    def remember(self, images: int) -> None:
-        """Makes what has a row for each image of the dataset; before the first call. 0: the model is only exported."""
+    def prepare(self, images: int, train_steps: int) -> None:
+        """Makes what depends on the images of the dataset or on the length of the run; before the first call.
+
+        Both are 0 if the model is made for an export.
+        """
 
     def begin(self) -> None:
         """Called when the weights are there, new ones or those of --initial_encoder, and again if they are replaced."""
 
-    def after_step(self, kept: dict[str, tf.Tensor]) -> None:
+    def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         """Changes what no gradient trains (`memory`), after the optimizer's update; in replica context.
 
         Args:
           kept: `Output.kept` of all images of the batch, [batch, ...], the same on all replicas.
+          step: int64 scalar, from 0.
         """
 
     def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> None:
@@ -175,6 +179,39 @@ def standardize(features: tf.Tensor) -> tf.Tensor:
     """
     mean, variance = moments(features)  # [D] each
     return (features - mean) * tf.math.rsqrt(variance + 1e-5)
+
+
+class Head(keras.layers.Layer):
+    """An MLP with batch norm and ReLU after its hidden layers: [N, D] -> [N, widths[-1]], float32.
+
+    The statistics are those of all replicas. Since a head is not used after training, there are no running ones.
+    """
+
+    def __init__(self, widths: Sequence[int], dtype: str, name: str):
+        super().__init__(name=name, dtype=dtype)
+        self.hidden = [keras.layers.Dense(width, dtype=dtype, use_bias=False) for width in widths[:-1]]
+        self.scales = [Scale() for _ in self.hidden]
+        self.last = keras.layers.Dense(widths[-1], dtype="float32")
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        for dense, scale in zip(self.hidden, self.scales):
+            x = tf.nn.relu(scale(standardize(tf.cast(dense(x), tf.float32))))
+        return self.last(x)
+
+
+class Scale(keras.layers.Layer):
+    """Scale and offset of each feature."""
+
+    def __init__(self):
+        super().__init__(dtype="float32")
+
+    def build(self, input_shape):
+        self.gamma = self.add_weight(name="gamma", shape=[input_shape[-1]], initializer="ones")
+        self.beta = self.add_weight(name="beta", shape=[input_shape[-1]], initializer="zeros")
+        super().build(input_shape)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return x * self.gamma + self.beta
 
 
 Embeddings = dict[str, tf.Tensor]

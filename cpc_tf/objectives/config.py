@@ -152,14 +152,115 @@ class MoCoConfig(ObjectiveSettings):
     queue_length: int = count(65_536, "Keys of earlier batches that are negatives", source="He et al. 2019")
 
 
+@dataclasses.dataclass(frozen=True)
+class BYOLConfig(ObjectiveSettings):
+    """Bootstrap your own latent."""
+
+    MODEL = "cpc_tf.objectives.byol:BYOL"
+    TITLE = "BYOL"
+    PATCHES = False
+
+    byol_hidden: int = width(4096, "Units of the hidden layers of BYOL's heads", source="Grill et al. 2020")
+    byol_dim: int = width(256, "Dimension of BYOL's projections", source="Grill et al. 2020")
+    byol_momentum: float = fraction(
+        0.996, "Momentum of the target network at the start; it rises to 1", source="Grill et al. 2020"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class VICRegConfig(ObjectiveSettings):
+    """Variance, invariance, covariance."""
+
+    MODEL = "cpc_tf.objectives.vicreg:VICReg"
+    TITLE = "VICReg"
+    PATCHES = False
+
+    vicreg_dim: int = width(8192, "Units of each layer of VICReg's expander", source="Bardes et al. 2022")
+    vicreg_invariance: float = rate(25.0, "Weight of the distance of two views", source="Bardes et al. 2022")
+    vicreg_variance: float = rate(25.0, "Weight of the hinge on standard deviations", source="Bardes et al. 2022")
+    vicreg_covariance: float = rate(1.0, "Weight of the covariances", source="Bardes et al. 2022")
+
+
+@dataclasses.dataclass(frozen=True)
+class ExemplarConfig(ObjectiveSettings):
+    """Exemplar, in its triplet form."""
+
+    MODEL = "cpc_tf.objectives.exemplar:Exemplar"
+    TITLE = "Exemplar"
+    PATCHES = False
+    NEGATIVES = True
+
+    exemplar_dim: int = width(4096, "Dimension of what is compared", source="Doersch & Zisserman 2017")
+    exemplar_margin: float = rate(
+        0.5, "By how much another image is to be farther than the other view", source="Doersch & Zisserman 2017"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class DeepClusterConfig(ObjectiveSettings):
+    """Classes that k-means finds between epochs."""
+
+    MODEL = "cpc_tf.objectives.deep_cluster:DeepCluster"
+    TITLE = "DeepCluster"
+    PATCHES = False
+
+    clusters: int = count(10_000, "Clusters of k-means", source="Caron et al. 2018", minimum=2)
+    cluster_dim: int = width(256, "Principal components that k-means sees", source="Caron et al. 2018")
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalAggregationConfig(ObjectiveSettings):
+    """Close neighbours of a bank among its background neighbours."""
+
+    MODEL = "cpc_tf.objectives.local_aggregation:LocalAggregation"
+    TITLE = "Local aggregation"
+    PATCHES = False
+
+    aggregation_dim: int = width(128, "Dimension of the vectors of the bank", source="Zhuang et al. 2019")
+    aggregation_temperature: float = rate(0.07, "Divisor of cosine similarities", source="Zhuang et al. 2019")
+    aggregation_momentum: float = fraction(
+        0.5, "Weight of a vector in the bank when its image is seen again", source="Zhuang et al. 2019"
+    )
+    background: int = count(4096, "Background neighbours: the nearest in the bank", source="Zhuang et al. 2019")
+    clusterings: int = count(3, "Clusterings whose clusters are close neighbours", source="Zhuang et al. 2019")
+    clusters_of_each: int = count(30_000, "Clusters of each", source="Zhuang et al. 2019", minimum=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class PIRLConfig(ObjectiveSettings):
+    """An image and its jigsaw against a bank."""
+
+    MODEL = "cpc_tf.objectives.pirl:PIRL"
+    TITLE = "PIRL"
+    PATCHES = False
+
+    pirl_dim: int = width(128, "Dimension of the vectors of the bank", source="Misra & van der Maaten 2019")
+    pirl_temperature: float = rate(0.07, "Divisor of cosine similarities", source="Misra & van der Maaten 2019")
+    pirl_negatives: int = count(
+        32_000, "Vectors of the bank that an image is told from", source="Misra & van der Maaten 2019"
+    )
+    pirl_momentum: float = fraction(
+        0.5, "Weight of a vector in the bank when its image is seen again", source="Misra & van der Maaten 2019"
+    )
+    pirl_jigsaw: float = fraction(
+        0.5, "Weight of the jigsaw's loss; the image's has the rest", source="Misra & van der Maaten 2019"
+    )
+
+
 # Name, as --objective takes it -> settings.
 OBJECTIVES: dict[str, type[ObjectiveSettings]] = {
+    "byol": BYOLConfig,
     "cpc": CPCConfig,
+    "deep_cluster": DeepClusterConfig,
+    "exemplar": ExemplarConfig,
     "instance": InstanceConfig,
     "instance_bank": InstanceBankConfig,
+    "local_aggregation": LocalAggregationConfig,
     "moco": MoCoConfig,
+    "pirl": PIRLConfig,
     "relative_position": RelativePositionConfig,
     "rotation": RotationConfig,
+    "vicreg": VICRegConfig,
 }
 
 

@@ -39,7 +39,7 @@ class InstanceBank(Objective):
         super().__init__(encoder, settings, precision)
         self.head = keras.layers.Dense(settings.bank_dim, dtype="float32", name="head")
 
-    def remember(self, images: int) -> None:
+    def prepare(self, images: int, train_steps: int) -> None:
         self.bank = memory.Bank(images, self.settings.bank_dim)
 
     def call(
@@ -81,5 +81,5 @@ class InstanceBank(Objective):
         data = tf.math.log(ratio[:, 0] / (ratio[:, 0] + count))
         return -tf.reduce_mean(data + tf.reduce_sum(tf.math.log(count / (ratio[:, 1:] + count)), 1))
 
-    def after_step(self, kept: dict[str, tf.Tensor]) -> None:
+    def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         self.bank.update(kept["index"], kept["vectors"], self.settings.bank_momentum)

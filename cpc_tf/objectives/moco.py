@@ -62,6 +62,6 @@ class MoCo(Objective):
         loss, accuracy = classify(logits, tf.zeros(logits.shape[0], tf.int32))
         return Output(loss, {"accuracy": accuracy}, latents, {"keys": keys})
 
-    def after_step(self, kept: dict[str, tf.Tensor]) -> None:
+    def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         memory.follow([self.key_encoder, self.key_head], [self.encoder, self.head], self.settings.moco_momentum)
         self.queue.push(kept["keys"])

@@ -44,7 +44,7 @@ class Pretraining(Trainee):
         if issubclass(kind, Contrastive):
             check_groups(group, self.batch_size, strategy.num_replicas_in_sync)
         with strategy.scope():
-            self.model = build_model(config, images)
+            self.model = build_model(config, images, train_steps)
             if config.initial_encoder:
                 initialize(self.model.encoder, config.initial_encoder)
                 self.model.begin()
@@ -81,7 +81,7 @@ class Pretraining(Trainee):
         return self._reported(self.model(view, training=True, first=rows.first, **of_images), rows)
 
     def after_step(self, kept: dict[str, tf.Tensor]) -> None:
-        self.model.after_step(kept)
+        self.model.after_step(kept, self.step)
 
     def _reported(self, output: Output, rows: Rows) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         metrics = {"loss": output.loss, **output.metrics}
@@ -147,15 +147,15 @@ def _refuse_replicas(kind: type[Objective], model: Objective, strategy: tf.distr
         )
 
 
-def build_model(config: PretrainConfig, images: int = 0) -> Objective:
+def build_model(config: PretrainConfig, images: int = 0, train_steps: int = 0) -> Objective:
     """Returns the objective's model with all its variables, initialized from `config.training.seed`.
 
-    Without the number of `images` in the dataset it does not remember any: for an export.
+    Without the number of `images` in the dataset and the length of the run it is one for an export.
     """
     keras.utils.set_random_seed(config.training.seed)
     precision, objective = config.numerics.precision, config.objective
     model = objective.kind(make_encoder(config.encoder, precision), objective.settings, precision)
-    model.remember(images)
+    model.prepare(images, train_steps)
     if native.runs_on_cpu():
         model.parts = 1 if has_batch_norm(model.encoder) else config.parts
     # Traced, not run: a large encoder would take seconds and gigabytes.

@@ -95,9 +95,18 @@ TRAINEES = {
 # (tests/pretrain/trainee_test.py), or alone. Parts of a detector are as those of replicas, and classifiers have none.
 IN_PARTS = ["instance", "rotation"]
 # Objectives with a bank or a momentum copy.
-REMEMBERING = ["instance_bank", "moco"]
+REMEMBERING = ["byol", "deep_cluster", "instance_bank", "local_aggregation", "moco", "pirl"]
 # Settings under which a bank of six images is enough.
-OF_OBJECTIVE = {"instance_bank": {"bank_negatives": 3, "bank_temperature": 1.0}, "moco": {"queue_length": 6}}
+OF_OBJECTIVE = {
+    "byol": {"byol_hidden": 8, "byol_dim": 4},
+    "deep_cluster": {"clusters": 3},
+    "exemplar": {"exemplar_dim": 8},
+    "instance_bank": {"bank_negatives": 3, "bank_temperature": 1.0},
+    "local_aggregation": {"background": 4, "clusters_of_each": 2},
+    "moco": {"queue_length": 6},
+    "pirl": {"pirl_negatives": 3},
+    "vicreg": {"vicreg_dim": 8},
+}
 HALF = [*((name, "bfloat16") for name in (*OBJECTIVES, "detect")), ("cpc", "float16"), ("detect", "float16")]
 
 

@@ -1,0 +1,165 @@
+"""The equations of other papers' objectives, against NumPy loops written from the papers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder
+from cpc_tf.objectives import byol, deep_cluster, exemplar, local_aggregation, memory, pirl, vicreg
+from cpc_tf.objectives.base import Head, Pool
+from cpc_tf.objectives.config import InstanceBankConfig, MoCoConfig
+from cpc_tf.objectives.instance_bank import InstanceBank
+from cpc_tf.objectives.moco import MoCo
+from cpc_tf.settings import ConfigError
+
+RANDOM = np.random.default_rng(0)
+
+
+def units(*shape):
+    vectors = RANDOM.normal(size=shape)
+    return (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float32)
+
+
+def softmax(logits):
+    exponents = np.exp(logits - logits.max())
+    return exponents / exponents.sum()
+
+
+def test_byol_is_the_squared_distance_of_vectors_of_length_1():
+    predictions, targets = RANDOM.normal(size=(2, 5, 4)).astype(np.float32)
+    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (predictions, targets)]
+    wanted = np.mean([np.sum((p - t) ** 2) for p, t in zip(*unit)])
+    assert float(byol.distance(predictions, targets)) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_vicreg_s_variance_and_covariance():
+    vectors = (0.5 * RANDOM.normal(size=(7, 3))).astype(np.float32)
+    covariance = np.cov(vectors.T, ddof=1)
+    hinge = np.mean([max(0, 1 - np.sqrt(covariance[i, i] + 1e-4)) for i in range(3)])
+    others = sum(covariance[i, j] ** 2 for i in range(3) for j in range(3) if i != j) / 3
+    found = vicreg.variance_and_covariance(tf.constant(vectors))
+    np.testing.assert_allclose(found, (hinge, others), rtol=1e-5)
+
+
+def test_exemplar_s_triplets_are_of_an_image_and_each_other_one_of_its_group():
+    vectors = units(4, 2, 5)  # two groups of two images
+    losses, farther = [], []
+    for anchor in range(4):
+        for other in (i for i in range(4) if i != anchor and i // 2 == anchor // 2):
+            near, far = (1 - vectors[anchor, 0] @ vectors[i, 1] for i in (anchor, other))
+            losses.append(max(0, near - far + 0.5))
+            farther.append(far > near)
+    pool = Pool(tf.constant(vectors.reshape(2, 2, 2, 5)), 0)
+    np.testing.assert_allclose(
+        exemplar.triplet_loss(vectors, pool, 0.5), (np.mean(losses), np.mean(farther)), rtol=1e-5
+    )
+
+
+def test_pirl_tells_the_image_of_the_bank_from_others():
+    own, vectors, negatives = units(3, 4), units(3, 4), units(3, 6, 4)
+    losses = []
+    for m, v, others in zip(own, vectors, negatives):
+        e = [np.exp(m @ v / 0.5), *(np.exp(n @ v / 0.5) for n in others)]
+        of_others = sum(e[1:])
+        losses.append(-np.log(e[0] / (e[0] + of_others)) - sum(np.log(1 - x / (x + of_others)) for x in e[1:]))
+    assert float(pirl.told_apart(own, vectors, negatives, 0.5)) == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+@pytest.mark.parametrize("background", [3, 8])
+def test_local_aggregation_is_of_the_close_among_the_nearest(background):
+    vectors, bank = units(4, 3), units(8, 3)
+    index, clusters = np.array([0, 2, 5, 7]), RANDOM.integers(0, 3, [2, 8])
+    losses = []
+    for v, i in zip(vectors, index):
+        p = softmax(bank @ v / 0.5)
+        near = set(np.argsort(-p)[:background]) | {i}
+        close = {j for j in near if (clusters[:, j] == clusters[:, i]).any()}
+        losses.append(-np.log(sum(p[j] for j in close) / sum(p[j] for j in near)))
+    found = local_aggregation.aggregation_loss(
+        tf.constant(vectors), tf.constant(index), tf.constant(bank), tf.constant(clusters), background, 0.5
+    )
+    assert float(found) == pytest.approx(np.mean(losses), rel=1e-4)
+
+
+def test_clusters_are_found_and_none_is_empty():
+    corners = np.eye(3)[[0, 1, 2] * 10] + 0.01 * RANDOM.normal(size=(30, 3))
+    found = deep_cluster.clusters_of(corners, count=3, components=2, seed=0)
+    assert [len(set(found[i::3])) for i in range(3)] == [1, 1, 1]
+    assert set(found) == {0, 1, 2}
+    assert set(deep_cluster.clusters_of(np.ones((5, 3)), count=4, components=2, seed=0)) == {0}
+
+
+@pytest.mark.parametrize("negatives", [0, 5])
+def test_the_bank_s_images_are_told_apart(negatives, tiny_encoder):
+    settings = InstanceBankConfig(bank_dim=4, bank_negatives=negatives, bank_temperature=0.5, bank_proximal=0.3)
+    model = InstanceBank(make_encoder(EncoderConfig(encoder="small")), settings)
+    model.prepare(images=6, train_steps=1)
+    views, index, step = RANDOM.integers(0, 256, [2, 1, 8, 8, 3], np.uint8), np.array([4, 1]), 3
+    output = model(views, index=tf.constant(index, tf.int64), step=step)
+    bank, vectors = model.bank.values.numpy(), output.kept["vectors"].numpy()
+    losses = []
+    for v, i in zip(vectors, index):
+        loss = -np.log(softmax(bank @ v / 0.5)[i])
+        if negatives:
+            sphere = units(200_000, 4)  # Z is the mean over random vectors
+            p = np.exp(bank @ v / 0.5) / np.exp(sphere @ v / 0.5).mean() / len(bank)
+            noise = tf.random.stateless_uniform([negatives], [step, i], maxval=len(bank), dtype=tf.int32).numpy()
+            of_noise = negatives / len(bank)
+            loss = -np.log(p[i] / (p[i] + of_noise)) - sum(np.log(of_noise / (p[j] + of_noise)) for j in noise)
+        losses.append(loss + 0.3 * np.sum((v - bank[i]) ** 2))
+    assert float(output.loss) == pytest.approx(np.mean(losses), rel=5e-3 if negatives else 1e-4)
+    model.after_step(output.kept, step)
+    mixed = 0.5 * bank[index] + 0.5 * vectors
+    np.testing.assert_allclose(
+        model.bank.values.numpy()[index], mixed / np.linalg.norm(mixed, axis=1, keepdims=True), rtol=1e-5
+    )
+    np.testing.assert_array_equal(model.bank.values.numpy()[[0, 2, 3, 5]], bank[[0, 2, 3, 5]])
+
+
+def test_moco_tells_a_key_from_the_queue_and_its_copy_follows(tiny_encoder):
+    settings = MoCoConfig(moco_dim=4, queue_length=5, moco_temperature=0.5, moco_momentum=0.9)
+    model = MoCo(make_encoder(EncoderConfig(encoder="small")), settings)
+    views = RANDOM.integers(0, 256, [2, 2, 8, 8, 3], np.uint8)
+    model(views)
+    model.begin()
+    output, queue = model(views), model.queue.values.numpy()
+    kernel, bias = (weight.numpy() for weight in model.head.weights)
+
+    def vectors(which):
+        found = model.encode(views[:, which]).numpy() @ kernel + bias
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+    queries, keys = vectors(0), vectors(1)  # the copy is as the encoder at the start
+    losses = [-np.log(softmax(np.array([q @ k, *(queue @ q)]) / 0.5)[0]) for q, k in zip(queries, keys)]
+    assert float(output.loss) == pytest.approx(np.mean(losses), rel=1e-4)
+    model.head.kernel.assign(kernel + 1.0)
+    model.after_step(output.kept, 0)
+    np.testing.assert_allclose(model.key_head.kernel, 0.9 * kernel + 0.1 * (kernel + 1.0), rtol=1e-5)
+    np.testing.assert_allclose(model.queue.values[:2], keys, rtol=1e-4)
+
+
+def test_a_queue_overwrites_its_oldest():
+    queue = memory.Queue(3, 1)
+    for pushed in ([1, 2], [3, 4], [5, 6, 7, 8]):
+        queue.push(tf.constant(pushed, tf.float32)[:, None])
+    assert sorted(queue.values[:, 0].numpy()) == [6, 7, 8]
+
+
+def test_a_head_normalizes_its_hidden_layer():
+    head, x = Head([3, 2], "float32", "head"), RANDOM.normal(size=(5, 4)).astype(np.float32)
+    found = head(x).numpy()
+    kernel = head.hidden[0].kernel.numpy()
+    gamma, beta = (w.numpy() for w in head.scales[0].weights)
+    last, bias = (w.numpy() for w in head.last.weights)
+    hidden = x @ kernel
+    hidden = (hidden - hidden.mean(0)) / np.sqrt(hidden.var(0) + 1e-5)
+    np.testing.assert_allclose(found, np.maximum(hidden * gamma + beta, 0) @ last + bias, rtol=1e-4, atol=1e-5)
+
+
+def test_moco_refuses_batch_norm():
+    encoder = SimpleNamespace(config=EncoderConfig(encoder="small", norm="batch"))
+    with pytest.raises(ConfigError, match="--norm=batch: its statistics would tell --objective=moco which key"):
+        MoCo(encoder, MoCoConfig())
