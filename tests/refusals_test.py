@@ -134,6 +134,8 @@ TABLE = [
     ("pretrain", "--recompute --norm=batch", "^--recompute: with --norm=batch .* twice; leave it out, or take another"),
     ("pretrain", "--objective=rotation --negative_images=2 --image_size=24 --resize=24 --patch_size=24",
      "^--negative_images=2: --objective=rotation has no negatives; leave it"),
+    ("pretrain", "--objective=cmc --encoder=small --image_size=24 --resize=24 --patch_size=24",
+     "^--encoder=small: CMC needs resnet50_lab, .*small_lab or base_lab$"),
     ("pretrain", "--dataset=folder:PICTURES --split=train --batch_size=4 --negative_images=3",
      "^--negative_images=3: --batch_size=4 cannot be divided into groups of so many; 1, 2, 4 would do$"),
     # ---- efficient

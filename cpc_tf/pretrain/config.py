@@ -89,6 +89,7 @@ class PretrainConfig(Settings):
     def check(self):
         chosen, group = self.objective.settings, self.objective.negative_images
         chosen.check_images(self.geometry)
+        chosen.check_encoder(self.encoder.encoder)
         if group and not chosen.NEGATIVES:
             raise ConfigError(
                 "negative_images", group, f"--objective={self.objective.objective} has no negatives; leave it at 0"
