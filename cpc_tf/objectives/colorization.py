@@ -47,12 +47,6 @@ def soft_bins(colours: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.one_hot(which, len(bins)) * weights[..., None], -2)
 
 
-def rarity(frequency: tf.Tensor, uniform: float) -> tf.Tensor:
-    """Weights of bins, [Q], by their frequencies, [Q], of mean 1 over these (their eq. 4); `uniform` is lambda."""
-    weights = 1.0 / ((1.0 - uniform) * frequency + uniform / frequency.shape[0])
-    return weights / tf.reduce_sum(frequency * weights)
-
-
 def area_means(values: tf.Tensor, height: int, width: int) -> tf.Tensor:
     """Means over the cells of a grid: [B, H, W, C] -> [B, height, width, C]; pixels at a border belong to both."""
 
@@ -96,8 +90,10 @@ class Colorization(Objective):
         wanted = soft_bins(area_means(to_lab(images)[..., 1:], *maps.shape[1:3]))  # [B, h, w, Q]
         logits = self.head(maps)
         nearest = tf.argmax(wanted, -1, output_type=tf.int32)  # [B, h, w]
-        weights = tf.gather(rarity(self.frequency, self.settings.colour_uniform), nearest)
-        loss = tf.reduce_mean(weights * tf.nn.softmax_cross_entropy_with_logits(wanted, logits))
+        uniform = self.settings.colour_uniform
+        rarity = 1.0 / ((1.0 - uniform) * self.frequency + uniform / logits.shape[-1])  # [Q]
+        rarity /= tf.reduce_sum(self.frequency * rarity)  # of mean 1 (their eq. 4)
+        loss = tf.reduce_mean(tf.gather(rarity, nearest) * tf.nn.softmax_cross_entropy_with_logits(wanted, logits))
         is_right = tf.equal(tf.argmax(logits, -1, output_type=tf.int32), nearest)
         accuracy = tf.reduce_mean(tf.cast(is_right, tf.float32))
         kept = {"colours": tf.reduce_mean(wanted, [1, 2])}
