@@ -96,7 +96,7 @@ RUNGS = {
     "imagenet_ladder": [
         {"encoder": "resnet161", "recompute": True},
         {"directions": 2},
-        {"norm": "layer"},
+        {"norm": "layer", "warmup_steps": 0},
         {"augment": "colour_drop"},
         {"directions": 4},
         {"image_size": 260, "patch_size": 80, "patch_stride": 36, "steps_to_ignore": 2, "steps_to_predict": 3},
@@ -112,8 +112,12 @@ STEPS = [
 UNSEEN = {"split": "train[10000:]"}
 STEPS += [
     ("ablation/pretrain_8_pa", "ablation/pretrain_9_small_patches", {"augment": "small_patches"}),  # ours
-    # The last two are v2's on all rungs.
-    ("imagenet/pretrain_cpc_v1", "imagenet_ladder/pretrain_1_v1", {**UNSEEN, "learning_rate": 0.0004, "mirror": False}),
+    # Rate and mirroring are v2's on all rungs; the warm-up ends with LN.
+    (
+        "imagenet/pretrain_cpc_v1",
+        "imagenet_ladder/pretrain_1_v1",
+        {**UNSEEN, "learning_rate": 0.0004, "mirror": False, "warmup_steps": 1000},
+    ),
     ("imagenet/pretrain_resnet161", "imagenet_ladder/pretrain_8_pa", {**UNSEEN, "checkpoint_every": 5000}),
     ("imagenet/linear", "imagenet_ladder/linear", {**UNSEEN, "test_split": "train[:10000]"}),
     (

@@ -106,8 +106,8 @@ CHAINS = {
 
 # What of a rung of Fig. 3 is ours.
 _OF_RUNGS = {
-    "rung_v1": "no norm before LN ([decisions](decisions.md#cpc-v1)); the custom validation set; v2's rate and no "
-    "mirroring on all rungs",
+    "rung_v1": "no norm before LN ([decisions](decisions.md#cpc-v1)); a warm-up until then; the custom "
+    "validation set; v2's rate and no mirroring on all rungs",
     "rung_RC": "as the rung before; from here on the test is in colour, and up to LP one channel at a time beside it",
     "rung_LP": "as the rung before; with the patches the offsets become v2's",
     "rung_PA": "as the rung before; instead of colour dropping and jitter, which appendix A does not list",
