@@ -31,15 +31,20 @@ PAPER = flags("""
     --learning_rate=0.0004 --schedule=constant --warmup_steps=0 --beta1=0.8 --beta2=0.999 --epsilon=1e-08
     --clip_norm=0.01 --average_decay=0.9999 --batch_size=512 --train_epochs=200.0 --train_steps=0
 """)
-# Van den Oord et al. 2018, Sec. 3.2; batch norm after Sec. 4.1 of the CPC v2 paper.
+# Van den Oord et al. 2018, Sec. 3.2.
 CPC_V1 = flags("""
-    --image_size=256 --patch_size=64 --patch_stride=32 --mirror=true --augment=v1 --encoder=resnet101_v1 --norm=batch
+    --image_size=256 --patch_size=64 --patch_stride=32 --mirror=true --augment=v1 --encoder=resnet101_v1 --norm=none
     --directions=1 --steps_to_ignore=1 --steps_to_predict=5 --learning_rate=0.0002
 """)
 # Appendix B.
 LINEAR = flags("""
     --dataset=imagenet2012 --split=train --test_split=validation --geometry_from=encoder --augment=encoder
     --mirror=false --learning_rate=0.0005 --batch_size=512 --cached_views=0
+""")
+# Van den Oord et al. 2018, Sec. 3.2: "a learning rate schedule of 0.1, 0.01 and 0.001 for 50k, 25k and 10k updates".
+LINEAR_V1 = flags("""
+    --mirror=true --latent_norm=false --optimizer=sgd --learning_rate=0.1 --drop_steps=50000,75000 --batch_size=2048
+    --train_steps=85000
 """)
 # Appendix C.
 EFFICIENT = flags("""
@@ -65,6 +70,7 @@ WANTED = {
     "imagenet/pretrain_resnet50": {**PAPER, "encoder": "resnet50"},
     "imagenet/pretrain_cpc_v1": {**PAPER, **CPC_V1},
     "imagenet/linear": LINEAR,
+    "imagenet/linear_cpc_v1": {**LINEAR, **LINEAR_V1},
     "imagenet/efficient": EFFICIENT,
     "voc/detect": DETECT,
     "voc/detect_supervised": {**DETECT, "backbone_endpoint": "stack3", "region_head": "encoder"},
@@ -88,9 +94,9 @@ RUNGS = {
         {"augment": "full"},
     ],
     "imagenet_ladder": [
-        {"encoder": "resnet161"},
+        {"encoder": "resnet161", "recompute": True},
         {"directions": 2},
-        {"norm": "layer", "recompute": True},
+        {"norm": "layer", "warmup_steps": 0},
         {"augment": "colour_drop"},
         {"directions": 4},
         {"image_size": 260, "patch_size": 80, "patch_stride": 36, "steps_to_ignore": 2, "steps_to_predict": 3},
@@ -106,8 +112,12 @@ STEPS = [
 UNSEEN = {"split": "train[10000:]"}
 STEPS += [
     ("ablation/pretrain_8_pa", "ablation/pretrain_9_small_patches", {"augment": "small_patches"}),  # ours
-    # The last two are v2's on all rungs.
-    ("imagenet/pretrain_cpc_v1", "imagenet_ladder/pretrain_1_v1", {**UNSEEN, "learning_rate": 0.0004, "mirror": False}),
+    # Rate and mirroring are v2's on all rungs; the warm-up ends with LN.
+    (
+        "imagenet/pretrain_cpc_v1",
+        "imagenet_ladder/pretrain_1_v1",
+        {**UNSEEN, "learning_rate": 0.0004, "mirror": False, "warmup_steps": 1000},
+    ),
     ("imagenet/pretrain_resnet161", "imagenet_ladder/pretrain_8_pa", {**UNSEEN, "checkpoint_every": 5000}),
     ("imagenet/linear", "imagenet_ladder/linear", {**UNSEEN, "test_split": "train[:10000]"}),
     (

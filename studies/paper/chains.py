@@ -106,8 +106,9 @@ CHAINS = {
 
 # What of a rung of Fig. 3 is ours.
 _OF_RUNGS = {
-    "rung_v1": "the custom validation set; v2's rate and no mirroring on all rungs",
-    "rung_RC": "as the rung before; from here on the test is in colour",
+    "rung_v1": "no norm before LN ([decisions](decisions.md#cpc-v1)); a warm-up until then; the custom "
+    "validation set; v2's rate and no mirroring on all rungs",
+    "rung_RC": "as the rung before; from here on the test is in colour, and up to LP one channel at a time beside it",
     "rung_LP": "as the rung before; with the patches the offsets become v2's",
     "rung_PA": "as the rung before; instead of colour dropping and jitter, which appendix A does not list",
 }
@@ -117,10 +118,10 @@ OURS = {
     _161: "order within a block, mean over predictions, negatives of 16 images, magnitudes of elastic deformation and "
     "histogram ([decisions](decisions.md#context-and-objective)); bfloat16 and recomputation",
     "imagenet/pretrain_resnet50": "as with ResNet-161; layer norm and optimizer, of which the paper gives no others",
-    "imagenet/pretrain_cpc_v1": "batch norm, and no prediction of the next row ([decisions](decisions.md#cpc-v1)); "
-    "what v1 leaves open is as in v2",
+    "imagenet/pretrain_cpc_v1": "no prediction of the next row ([decisions](decisions.md#cpc-v1)); what v1 leaves open "
+    "is as in v2",
     _LINEAR: "90 epochs ([decisions](decisions.md#linear-protocol))",
-    "imagenet/linear_cpc_v1": "as with CPC v2; the test is grey ([decisions](decisions.md#patch-augmentation))",
+    "imagenet/linear_cpc_v1": "the test is grey ([decisions](decisions.md#patch-augmentation)); the rest is v1's",
     "imagenet/pretrain_rotation": "all but the objective; not the architecture of the row",
     "imagenet/pretrain_instance": "optimizer, batch; two views instead of the row's memory bank",
     **{f"imagenet_ladder/pretrain_{name}": _OF_RUNGS.get(key, "as the rung before") for key, name in _RUNGS.items()},
