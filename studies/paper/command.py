@@ -108,14 +108,12 @@ def steps(chain: Chain, work: str = "runs", seed: int = 0, also: Sequence[str] =
 
 
 def _fractions(command: str, fractions: Sequence[float]) -> list[str]:
-    """A command for each fraction of the labels, if it has the first."""
-    if not fractions or f"--label_fraction={fractions[0]:g} " not in f"{command} ":
+    """A command for each of these fractions of the labels, in a folder of its own, if it takes one."""
+    given = re.search(r"--label_fraction=(\S+)", command)
+    if not given or not fractions:
         return [command]
-    first, found = f"{fractions[0]:g}", []
-    for part in fractions:
-        line = command.replace(f"--label_fraction={first}", f"--label_fraction={part:g}")
-        found.append(line.replace(f"/efficient_{first}", f"/efficient_{part:g}"))
-    return found
+    places = rf"(--label_fraction=|/efficient_){re.escape(given[1])}(?= |$)"
+    return [re.sub(places, rf"\g<1>{part:g}", command) for part in fractions]
 
 
 def unique(found: Iterable[Step]) -> list[Step]:
