@@ -139,7 +139,7 @@ def test_only_the_chief_writes_and_no_result_is_not_finite(config, tmp_path):
 
 @pytest.mark.parametrize("content", ["{", "", "[]", '{"kind": "linear"}', "\xff", '{"kind": ["pretrain"]}'])
 def test_a_damaged_result_is_made_anew(config, run, content, caplog):
-    assert Workdir(config, "pretrain").result() == {"kind": "pretrain", "loss": 1.0}
+    assert Workdir(config, "pretrain").result()["loss"] == 1.0
     assert Workdir(config, "pretrain").result(lambda found: "phases" in found) is None
     (run / "result.json").write_bytes(content.encode("latin-1"))
     assert Workdir(config, "pretrain").result() is None
