@@ -56,7 +56,7 @@ EFFICIENT = flags("""
 PIXELS = flags("--backbone=resnet200_v2,resnet50_v2,resnet101_v2,resnet152_v2 --norm=batch --head_blocks=0")
 # Sec. 4.3, Doersch et al. 2015, and the public C4 recipe.
 DETECT = flags("""
-    --dataset=voc/2007 --split=train+validation --test_split=test --canvas_colour_drop=0.5 --canvas_mirror=false
+    --dataset=voc/2007 --split=train+validation --test_split=test --canvas_colour_drop=0.5 --canvas_mirror=true
     --smallest_area=150000 --largest_area=450000 --area_scale=1.0 --anchor_sizes=32,64,128,256,512
     --rpn_train_proposals=2000 --rpn_test_proposals=1000 --region_samples=512 --batch_size=16
     --train_steps=0 --train_epochs=36.0 --frozen_epochs=24.0 --held_out=0.1 --learning_rate=0.02
@@ -77,7 +77,7 @@ WANTED = {
     "imagenet/efficient_pixels": {**EFFICIENT, **PIXELS},
     "imagenet/efficient_pixels_resnet161": {**EFFICIENT, "backbone": "resnet161", "norm": "batch"},
     "imagenet/linear_bigbigan": {**LINEAR, **BIGBIGAN, "augment": "none", "geometry_from": "flags"},
-    "imagenet/efficient_bigbigan": {**EFFICIENT, **BIGBIGAN, "finetune_steps": "0"},
+    "imagenet/efficient_bigbigan": {**EFFICIENT, **BIGBIGAN, "endpoint": "before:bn_crelu_feat", "finetune_steps": "0"},
     "ablation/pretrain_1_v1": {"norm": "batch", "directions": "1", "augment": "v1"},
 }
 # A preset, another one, and all that changes. First the rungs of Fig. 3: on photographs, and on ImageNet, where the
@@ -218,7 +218,7 @@ def test_the_papers_values(name):
 @pytest.mark.parametrize(("before", "after", "changes"), STEPS, ids=[step[1] for step in STEPS])
 def test_what_changes_from_one_preset_to_another(before, after, changes):
     one, other = flatten(preset(before)), flatten(preset(after))
-    assert {name: other[name] for name in one if one[name] != other[name]} == changes
+    assert {name: other[name] for name in one if one[name] != other[name] and name != "rung"} == changes
 
 
 def test_the_papers_encoders():

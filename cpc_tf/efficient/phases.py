@@ -69,7 +69,7 @@ class Phases(PhasedRun):
     def __init__(self, encoder: LoadedEncoder, inputs: Inputs, strategy: tf.distribute.Strategy):
         super().__init__("efficient")
         self.encoder, self.inputs, self._strategy = encoder, inputs, strategy
-        self._backbone = inputs.config.classifier.backbones[0]
+        self._backbone, self._counted = inputs.config.classifier.backbones[0], 0
         self._remember(inputs.config)
 
     def first(
@@ -93,6 +93,12 @@ class Phases(PhasedRun):
             learned = Learned(bound, trainee.drop_rates, goes_on=begin is not None)
         self._train(config, trainee, part, length.steps if length else self._longest(config), learned=learned)
         return trainee
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """{'parameters': of the encoder and the classifier, as last trained}; {} where the encoder's are not known."""
+        encoder = sum(int(np.prod(x.shape)) for x in self.encoder.trainable_variables)
+        return {"parameters": encoder + self._counted} if encoder else {}
 
     def on_all_labels(self) -> Phases:
         """Returns the same phases with inputs whose 'chosen' images are all, those of the test too."""
@@ -122,6 +128,7 @@ class Phases(PhasedRun):
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = build_classifier(config, phase, self._maps, len(self.inputs.class_names))
+            self._counted = sum(int(np.prod(x.shape)) for x in classifier.trainable_variables)
             steps, kind = self._longest(config), self.inputs.kind
             return Classification(
                 self.encoder, classifier, phase, config, steps, self._strategy, kind, cosine, drop_step

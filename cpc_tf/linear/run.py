@@ -209,6 +209,7 @@ def _trained(
             "encoder": config.probe.encoder,
             "identity": identity.to_json(),
             "dataset": config.data.origin,
+            "test_split": config.probe.test_split,
             "num_classes": len(names),
             "class_names": names,
             "num_train_labels": source.num_examples,

@@ -83,6 +83,9 @@ class PretrainConfig(Settings):
         path=True,
         compared=False,
     )
+    rung: str = setting(
+        "", "Name of this training as a step of a ladder, as '3_bu': the report shows such encoders in order, apart"
+    )
     data: PicturesConfig = PicturesConfig()
     geometry: GeometryConfig = GeometryConfig()
     augment: AugmentConfig = AugmentConfig()

@@ -99,6 +99,11 @@ CHAINS = {
         ("imagenet/pretrain_instance", "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer"),
         runs="runs/voc",
     ),
+    "detect_relative_position": Chain(
+        "Detection, relative position",
+        ("imagenet/pretrain_relative_position", "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer"),
+        runs="runs/voc",
+    ),
     "detect_supervised": Chain(
         "Detection, supervised", ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"), runs="runs/voc"
     ),
@@ -124,6 +129,7 @@ OURS = {
     "imagenet/linear_cpc_v1": "the test is grey ([decisions](decisions.md#patch-augmentation)); the rest is v1's",
     "imagenet/pretrain_rotation": "all but the objective; not the architecture of the row",
     "imagenet/pretrain_instance": "optimizer, batch; two views instead of the row's memory bank",
+    "imagenet/pretrain_relative_position": "optimizer, batch, length, the distortion of patches, a head for pairs",
     **{f"imagenet_ladder/pretrain_{name}": _OF_RUNGS.get(key, "as the rung before") for key, name in _RUNGS.items()},
     "imagenet_ladder/linear": "which images are the custom validation set: the first 10,000 of train",
     _EFFICIENT: "which labels, how many are held out, momentum and schedule of SGD, number of trials, the rule of "
@@ -134,7 +140,7 @@ OURS = {
     "imagenet/efficient_vat": "one unlabelled picture for each labelled; size of the disturbance",
     "imagenet/efficient_uda": "one unlabelled picture for each labelled; the paper's own augmentation",
     "imagenet/linear_bigbigan": "images, output of the module",
-    "imagenet/efficient_bigbigan": "output of the module",
+    "imagenet/efficient_bigbigan": "which map: that from which the module pools its output",
     "voc/detect": "all but the architecture, the data, colour dropping, scales and two phases: the public C4 recipe; "
     "lengths and rates of the phases ([decisions](decisions.md#detection))",
     "voc/detect_supervised": "as with CPC; the trained fourth stack is the regions' head",
