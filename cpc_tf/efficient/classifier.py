@@ -222,3 +222,8 @@ class Classification(Trainee):
                 logits.append(self._logits(batch["latents"] if "latents" in batch else batch["image"]).numpy())
                 labels.append(np.asarray(batch["label"]))
         return np.concatenate(logits), np.concatenate(labels)
+
+    def classes(self, batches: Iterable[dict[str, tf.Tensor]]) -> np.ndarray:
+        """Returns the class that is predicted of each image of finite batches of {'image'}, int64 [N]."""
+        with self.averaged():
+            return np.concatenate([self._logits(batch["image"]).numpy().argmax(1) for batch in batches])

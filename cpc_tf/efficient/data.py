@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cpc_tf.data import catalog
-from cpc_tf.data.source import Relabelled, Source
+from cpc_tf.data.source import Relabelled, Source, restricted
 from cpc_tf.efficient.config import NONE, EfficientConfig
-from cpc_tf.efficient.inputs import Labels
+from cpc_tf.efficient.inputs import Labels, choose_labels
 from cpc_tf.settings import ConfigError, replace
 
 
@@ -27,6 +27,11 @@ class Data(NamedTuple):
         splits = {"split": self.source, "test_split": self.test_source, "unlabelled": self.unlabelled}
         return {**splits, **({"validation_split": self.validation} if self.validation else {})}
 
+    @property
+    def pool(self) -> Source | None:
+        """The pictures that are learned from without their labels, none of --validation_split; None: there are none."""
+        return self.unlabelled and restricted(self.unlabelled, _learnable(self.unlabelled, self.validation))
+
 
 def open_data(config: EfficientConfig) -> Data:
     """Opens the splits of a run. Raises ConfigError if one leads nowhere or does not fit the settings."""
@@ -42,9 +47,36 @@ def open_data(config: EfficientConfig) -> Data:
     return Data(source, test_source, unlabelled, validation, f"{summary}\n{line}")
 
 
-def learnable(source: Source, validation: Source | None) -> np.ndarray:
+def choose(config: EfficientConfig, data: Data) -> tuple[Labels, str]:
+    """Returns the labels that a run may see, see `choose_labels`, and a line on --validation_split; '' without one.
+
+    With that split its labels are held out in place of a part of these, and no picture of it is chosen.
+
+    Raises:
+      ConfigError: a class has too few labels, or that split has all images, or some of the test.
+    """
+    source, validation, split = data.source, data.validation, config.labels.validation_split
+    rows = _learnable(source, validation)
+    if not len(rows):
+        raise ConfigError("validation_split", split, f"leaves none of the images of --split={config.data.split}")
+    if len(_learnable(data.test_source, validation)) < data.test_source.num_examples:
+        raise ConfigError("validation_split", split, f"has images of --test_split={config.labels.test_split}")
+    which = replace(config.labels, held_out=0.0) if validation else config.labels
+    given = source.labels()[rows], source.class_names, which, config.training.seed, source.groups()[rows]
+    labels = choose_labels(*given).of(rows)
+    if not validation:
+        return labels, ""
+    return labels._replace(fit=labels.chosen), (
+        f"--validation_split={split}: {validation.num_examples} labels beside the {len(labels.chosen)} that are "
+        "learned select settings and lengths; nothing is trained on these images"
+    )
+
+
+def _learnable(source: Source, validation: Source | None) -> np.ndarray:
     """Returns the indices of the examples that are none of --validation_split, int64 [n]."""
-    taken = {*validation.identities()} if validation else ()
+    if not validation:
+        return np.arange(source.num_examples)
+    taken = {*validation.identities()}
     return np.array([index for index, key in enumerate(source.identities()) if key not in taken], np.int64)
 
 

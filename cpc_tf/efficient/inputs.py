@@ -234,7 +234,7 @@ class Inputs:
         return len(getattr(self._labels, part))
 
     def images(self, source: Source) -> tf.data.Dataset:
-        """Returns all images of a source in order, as `Classification.logits` takes them."""
+        """Returns all images of a source in order, as `Classification.classes` takes them."""
         return self._plain(source, decoded=self._own)
 
     def _source(self, part: str) -> Source:

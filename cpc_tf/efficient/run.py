@@ -13,11 +13,10 @@ import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data.pipeline import fetching
-from cpc_tf.data.source import restricted
 from cpc_tf.efficient.classifier import Classification
 from cpc_tf.efficient.config import NONE, PARTS, SELF_TRAINING, EfficientConfig
-from cpc_tf.efficient.data import Data, learnable, open_data, relabelled
-from cpc_tf.efficient.inputs import Inputs, Labels, choose_labels, from_encoder, from_labels, guessing
+from cpc_tf.efficient.data import Data, choose, open_data, relabelled
+from cpc_tf.efficient.inputs import Inputs, Labels, from_encoder, from_labels, guessing
 from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, load_encoder
 from cpc_tf.efficient.selection import Selection, as_given, found, select
 from cpc_tf.encoders.config import PIXELS
@@ -25,7 +24,7 @@ from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, predictions_csv
 from cpc_tf.evaluation.scores import calibration
 from cpc_tf.files import read_json, to_json
-from cpc_tf.settings import ConfigError, replace
+from cpc_tf.settings import replace
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.phases import FINE_TUNED, REFIT, SEARCH, Length, in_folder
 from cpc_tf.training.workdir import Workdir, open_run, read_config
@@ -88,8 +87,7 @@ def _taught(config: EfficientConfig, student: Workdir, strategy: tf.distribute.S
     if tf.io.gfile.exists(path):
         return np.array(read_json(path)["predicted"], np.int64)
     print(f"self-training, first on the labels alone: {config.workdir}", flush=True)
-    pool = restricted(data.unlabelled, learnable(data.unlabelled, data.validation))
-    workdir, data = Workdir(config, "efficient", student.chief), data._replace(unlabelled=None)
+    workdir, pool, data = Workdir(config, "efficient", student.chief), data.pool, data._replace(unlabelled=None)
     result, phases = _finished(config, workdir, strategy, data)
     phases = phases or prepare(workdir.config, strategy, data)[1]
     for name, chosen in _settings_of_phases(workdir, result).items():  # trained before, only restored
@@ -99,7 +97,7 @@ def _taught(config: EfficientConfig, student: Workdir, strategy: tf.distribute.S
         else:
             trainee, _ = phases.fine_tune(in_folder(chosen, name), trainee, "chosen", steps)
     with fetching(pool):
-        predicted = trainee.logits(phases.inputs.images(pool))[0].argmax(1)
+        predicted = trainee.classes(phases.inputs.images(pool))
     student.write(PSEUDO_LABELS, to_json({"predicted": predicted.tolist()}))
     return predicted
 
@@ -127,44 +125,30 @@ def prepare(
       taught: for the second training of self-training, see `_taught`.
 
     Raises:
-      ConfigError: see `open_data`, `choose_labels` and `load_encoder`.
+      ConfigError: see `open_data`, `choose` and `load_encoder`.
     """
     config, encoder_line = from_encoder(config)
-    source, test_source, unlabelled, validation, summary = data or open_data(config)
-    print(summary, flush=True)
+    data = data or open_data(config)
+    print(data.summary, flush=True)
     if config.classifier.encoder == PIXELS and config.classifier.blocks:
         blocks = config.classifier.head_blocks
         print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
-    rows, split = learnable(source, validation), config.labels.validation_split
-    if validation and not len(rows):
-        raise ConfigError("validation_split", split, f"leaves none of the images of --split={config.data.split}")
-    if validation and len(learnable(test_source, validation)) < test_source.num_examples:
-        raise ConfigError("validation_split", split, f"has images of --test_split={config.labels.test_split}")
-    which = replace(config.labels, held_out=0.0) if validation else config.labels
-    given = source.labels()[rows], source.class_names, which, config.training.seed, source.groups()[rows]
-    labels, lines = choose_labels(*given).of(rows), [encoder_line]
-    if validation:
-        labels = labels._replace(fit=labels.chosen)
-        lines.append(
-            f"--validation_split={split}: {validation.num_examples} labels beside the {len(labels.chosen)} that are "
-            "learned select settings and lengths; nothing is trained on these images"
-        )
-    unlabelled = restricted(unlabelled, learnable(unlabelled, validation)) if unlabelled else None
-    learned = labels
+    labels, split_line = choose(config, data)
+    source, learned, unlabelled, taught_line = data.source, labels, data.pool, ""
     if taught is not None:
         source, learned = relabelled(source, labels, unlabelled, taught)
-        unlabelled, count = None, source.num_examples
-        lines.append(f"self-training, anew on {count} pictures: {len(labels.chosen)} labels, the others predicted")
+        unlabelled, known = None, len(labels.chosen)
+        taught_line = f"self-training, anew on {source.num_examples} pictures: {known} labels, the others predicted"
     guess = guessing(source.labels()[learned.chosen])
     config, labels_line = from_labels(config, learned, strategy.num_replicas_in_sync, guess)
-    for line in filter(None, (*lines, labels_line)):
+    for line in filter(None, (encoder_line, split_line, taught_line, labels_line)):
         print(line, flush=True)
     encoder = load_encoder(config, strategy)
     if config.augment.policy.always_grey:
         print(f"--augment={config.augment.title}: images are grey, in the test, too", flush=True)
     else:
         warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
-    inputs = Inputs(config, encoder, source, test_source, learned, strategy, unlabelled, validation)
+    inputs = Inputs(config, encoder, source, data.test_source, learned, strategy, unlabelled, data.validation)
     return labels, Phases(encoder, inputs, strategy)
 
 
