@@ -265,7 +265,7 @@ def search(runs: Sequence[Run]) -> list[Block]:
             same_phase = sum(other.get("phase") == trial.get("phase") for other in tried)
             right = spread([right], held_out) if is_number(right) else None
             drops = trial.get("drop_steps", [trial["drop_step"]] if "drop_step" in trial else [])
-            drops = ", ".join(map(str, drops)) if isinstance(drops, list) else None
+            drops = ", ".join(map(str, drops)) or None if isinstance(drops, list) else None
             tried_with = map(trial.get, TRIED.values())
             rows.append(Row([name, trial.get("phase"), rate, *tried_with, drops, right, same_phase]))
     columns = ["Run", "Phase", "Rate", *TRIED, "Drop", "Held-out top-1, %", "Tried"]
