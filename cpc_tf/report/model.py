@@ -26,6 +26,7 @@ from cpc_tf.report.blocks import ALIKE, CLASSES, Block, Commands, Details, Figur
 from cpc_tf.report.prose import sentences
 from cpc_tf.report.runs import Run
 from cpc_tf.report.trust import trust
+from cpc_tf.training.phases import REFIT
 
 # Figures that a result may be judged by: the first that it has.
 FIGURES = ("top1", "map", "map11")
@@ -77,6 +78,7 @@ def lead(runs: Sequence[Run]) -> Lead | None:
     figure, tested, labels = _figure(run), label_kinds.tested(run), run.get("num_train_labels")
     facts: dict[str, Any] = {"figure": figure, "labels": labels, "tested": tested or run.get("test_images", 0)}
     facts["caution"] = counts.caution(facts["tested"], figure == "top1") if figure else ""
+    facts["refit_labels"] = run.get(REFIT, {}).get("num_train_labels")
     compared = [run, *_rivals(run, runs)] if figure else []
     picture: list[Figure] = []
     if figure == "top1":

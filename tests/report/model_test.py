@@ -34,7 +34,10 @@ def test_of_few_pictures_the_sentence_counts_them():
     few = samples.linear("runs/hub", 0.65, num_train_labels=1, tested=20)
     random = samples.linear("random", 0.5, num_train_labels=1, tested=20)
     assert _first(few, random) == "With 1 label it names 13 of 20 new pictures right; the same without pre-training 10."
-    assert "only 20 test pictures" in " ".join(lead([samples.run(few)]).sentences)
+    refit = {**few, "refit": {"num_train_labels": 21}}
+    sentences = " ".join(lead([samples.run(refit)]).sentences)
+    assert "only 20 test pictures" in sentences
+    assert "trained again on all 21 labels" in sentences
 
 
 @pytest.mark.parametrize(
