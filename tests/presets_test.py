@@ -49,8 +49,28 @@ LINEAR_V1 = flags("""
 # Appendix C.
 EFFICIENT = flags("""
     --dataset=imagenet2012 --image_size=224 --augment=full --augment_changes= --endpoint=feature_map --head_blocks=11
-    --mirror=false --head_width=4096 --search_rates=0.05,0.1,0.2 --search_decays=1e-5,1e-2 --search_dropouts=0,1
-    --batch_size=512 --search_multiples=1,2 --encoder_adam=paper
+    --mirror=true --head_width=4096 --search_rates=0.05,0.1,0.2 --search_decays=1e-5,1e-2 --search_dropouts=0,1
+    --batch_size=512 --search_multiples=1,2 --encoder_adam=paper --validation_split=train[:10000] --resize_mode=crop
+    --rate_drops=3 --finetune_look_steps=1
+""")
+# The authors' values of what table 3 quotes, read in vat_entmin.sh, pseudo_labels.sh and supervised_imagenet_10p.sh of
+# github.com/google-research/s4l (Zhai et al. 2019) and in appendix E.3 of Xie et al. 2019.
+QUOTED = flags("""
+    --encoder= --mirror=true --backbone=resnet50_v2 --norm=batch --head_blocks=0 --dropout=0.0 --search_trials=1
+    --patience=0 --resize=256 --resize_mode=crop --image_size=224 --crop_area=0.08
+""")
+VAT = flags("""
+    --propagation=vat --augment=none --batch_size=256 --learning_rate=0.03 --weight_decay=0.001 --train_epochs=200.0
+    --train_steps=0 --drops_at=0.7,0.8,0.9 --warmup_steps=2500 --vat_weight=0.5 --entropy_weight=1.0
+    --unlabelled_ratio=1
+""")
+UDA = flags("""
+    --propagation=uda --batch_size=512 --unlabelled_ratio=30 --uda_weight=20.0 --uda_temperature=0.4
+    --uda_confidence=0.5 --learning_rate=0.3 --train_steps=40000
+""")
+SELF_TRAINING = flags("""
+    --propagation=self_training --augment=none --batch_size=256 --learning_rate=0.1 --weight_decay=0.0001
+    --train_epochs=100.0 --train_steps=0 --drops_at=0.3,0.6,0.9
 """)
 # Appendix C.1: four depths, a linear layer behind the network's last mean.
 PIXELS = flags("--backbone=resnet200_v2,resnet50_v2,resnet101_v2,resnet152_v2 --norm=batch --head_blocks=0")
@@ -75,6 +95,9 @@ WANTED = {
     "voc/detect": DETECT,
     "voc/detect_supervised": {**DETECT, "backbone_endpoint": "stack3", "region_head": "encoder"},
     "imagenet/efficient_pixels": {**EFFICIENT, **PIXELS},
+    "imagenet/efficient_vat": {**QUOTED, **VAT},
+    "imagenet/efficient_uda": {**QUOTED, **UDA},
+    "imagenet/efficient_pseudo_labels": {**QUOTED, **SELF_TRAINING},
     "imagenet/efficient_pixels_resnet161": {**EFFICIENT, "backbone": "resnet161", "norm": "batch"},
     "imagenet/linear_bigbigan": {**LINEAR, **BIGBIGAN, "augment": "none", "geometry_from": "flags"},
     "imagenet/efficient_bigbigan": {**EFFICIENT, **BIGBIGAN, "endpoint": "before:bn_crelu_feat", "finetune_steps": "0"},
@@ -219,6 +242,23 @@ def test_the_papers_values(name):
 def test_what_changes_from_one_preset_to_another(before, after, changes):
     one, other = flatten(preset(before)), flatten(preset(after))
     assert {name: other[name] for name in one if one[name] != other[name] and name != "rung"} == changes
+
+
+def test_what_the_quoted_methods_say_in_other_units():
+    """VAT's norm is of all values of a picture in [-1, 1]; warm-ups are five epochs; the first of two trainings."""
+    radius = preset("imagenet/efficient_vat").propagation.vat_radius
+    assert 2 * radius * (224 * 224 * 3) ** 0.5 == pytest.approx(40, rel=1e-3)
+    assert preset("imagenet/efficient_vat").sgd.warmup_steps == 5 * 128_000 / 256
+    assert preset("imagenet/efficient_uda").sgd.warmup_steps == pytest.approx(5 * 128_000 / 512)
+    assert len(preset("imagenet/efficient_uda").sgd.numbers("drops_at")) == 4
+    student = preset("imagenet/efficient_pseudo_labels")
+    assert student.sgd.warmup_steps == pytest.approx(5 * 1_281_167 / 256, rel=0.01)
+    first = flatten(student.of_teacher())
+    differ = {"train_epochs": 200, "weight_decay": 1e-3, "drops_at": "0.7,0.8,0.9", "warmup_steps": 2500}
+    assert {name: first[name] for name, value in flatten(student).items() if first[name] != value} == {
+        **differ,
+        **{"workdir": "teacher", "propagation": "none", "teacher": ""},
+    }
 
 
 def test_the_papers_encoders():

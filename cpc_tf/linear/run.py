@@ -182,7 +182,7 @@ def _trained(
     config: LinearConfig, workdir: Workdir, trainee: LinearTraining, data: catalog.Pair, identity: Identity
 ) -> dict[str, Any]:
     """Trains and tests a classifier; returns the content of result.json."""
-    (source, test_source, _), training, strategy = data, config.training, trainee.strategy
+    (source, test_source, *_), training, strategy = data, config.training, trainee.strategy
     geometry, augmentation, views = geometry_of(config), augment_of(config), config.probe.cached_views
     decoded = own_images(strategy, trainee.rows)
     augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, augmentation)

@@ -40,7 +40,7 @@ UNKNOWN_LENGTH = "whether longer training would be better on these pictures is n
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
 TRIED = {
     **{"Network": "backbone", "Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size"},
-    **{"Steps": "steps", "Drop": "drop_step"},
+    "Steps": "steps",
 }
 MOST_NAMED = 40  # classes that the axes of a confusion matrix can name
 PAIRS = 8  # classes in the table of confusions
@@ -51,8 +51,8 @@ GAIN = (
     "preset's."
 )
 SEARCHED = (
-    "Chosen on labels held out of the training set. 0 steps: no fine-tuning was better. Drop: the step after "
-    "which the rate was a tenth, at a plateau; 0: none. All trials: report.json."
+    "Chosen on labels held out of the training set. 0 steps: no fine-tuning was better. Drop: the steps after "
+    "which the rate was a tenth of what it was, at a plateau. All trials: report.json."
 )
 
 Curve = dict[float, Method]
@@ -233,7 +233,7 @@ def phases(curves: Curves) -> list[Block]:
         for curve in curves.all[::-1]:
             method = method_of(curve)
             for phase, name in PHASES.items():
-                if phase == "frozen" and method.propagation:
+                if phase == "frozen" and method.propagation not in ("", "self_training"):
                     continue  # learns from labels alone
                 values = {}
                 for f, point in curve.items():
@@ -270,8 +270,11 @@ def search(runs: Sequence[Run]) -> list[Block]:
             rate, right = trial.get("learning_rate", trial.get("encoder_rate")), trial.get("held_out_top1")
             same_phase = sum(other.get("phase") == trial.get("phase") for other in tried)
             right = spread([right], held_out) if is_number(right) else None
-            rows.append(Row([name, trial.get("phase"), rate, *map(trial.get, TRIED.values()), right, same_phase]))
-    columns = ["Run", "Phase", "Rate", *TRIED, "Held-out top-1, %", "Tried"]
+            drops = trial.get("drop_steps", [trial["drop_step"]] if "drop_step" in trial else [])
+            drops = ", ".join(map(str, drops)) or None if isinstance(drops, list) else None
+            tried_with = map(trial.get, TRIED.values())
+            rows.append(Row([name, trial.get("phase"), rate, *tried_with, drops, right, same_phase]))
+    columns = ["Run", "Phase", "Rate", *TRIED, "Drop", "Held-out top-1, %", "Tried"]
     chosen = table("search", "Chosen settings", columns, rows, SEARCHED)
     return [Details("The settings that the held-out labels chose", [chosen])] if rows else []
 

@@ -24,7 +24,12 @@ BASELINES = {
 }
 ORDER = ("cpc", "", *BASELINES)  # '': other objectives
 # Label propagation beside any of these, by the name in --propagation.
-PROPAGATION = {"pseudo_labels": "pseudo-labels", "vat": "VAT + entropy min.", "uda": "unsup. data aug."}
+PROPAGATION = {
+    "pseudo_labels": "pseudo-labels",
+    "vat": "VAT + entropy min.",
+    "uda": "unsup. data aug.",
+    "self_training": "self-training",
+}
 SEARCHED = "best of several networks"  # in place of the architecture if a search chose it
 SHARES = ("top1", "top5")  # metrics that are a part of the test's pictures
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data

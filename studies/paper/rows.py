@@ -52,7 +52,7 @@ _161, _CPC33, _PIXELS = ("linear",), ("efficient",), ("pixels",)
 _PARTS = " / ".join(f"{100 * part:g}" for part in paper.FRACTIONS)
 _BASELINE = State(HERE, _CURVE, ("pixels",))
 _CPC = State(HERE, _CURVE, ("efficient",))
-_PROPAGATION = "what is ours: [notebook](notebook/2026-11-25-label-propagation.md)"
+_PROPAGATION = "its authors' values; what is ours: [decisions](decisions.md#label-propagation)"
 _IN_LADDER = f"in small by another protocol: {_LADDER}"
 _INSTANCE = "two views of Chen et al. 2020 by Adam; Wu et al. 2018 have a memory bank"
 _ROTATION = "its objective on ResNet-50 of 24 M parameters; the row's network has 86 M"
@@ -173,7 +173,10 @@ TABLE_3 = _table(
         "VAT + Entropy Min.": State(RUNS, _PROPAGATION, ("vat",)),
         "Unsup. Data Aug.": State(RUNS, _PROPAGATION, ("uda",)),
         "Rot. + VAT + Ent. Min.": State(
-            RUNS, "one after the other, where Zhai et al. 2019 train both", ("rotation_vat",)
+            INSTEAD,
+            "VAT on a module of rotation. Zhai et al. 2019 train rotation, classes and VAT together, label all "
+            "pictures and train anew, and fine-tune; a sum of objectives is not possible yet",
+            ("rotation_vat",),
         ),
         "Instance Discr.": State(INSTEAD, _INSTANCE, ("instance",)),
         "Rotation": State(INSTEAD, _ROTATION, ("rotation",)),
@@ -231,12 +234,12 @@ APPENDIX_C = [
         _PIXELS, RUNS, "ours: 32 workers, as in pre-training", "imagenet/efficient_pixels "
         "search_rates=0.05,0.1,0.2 search_decays=1e-5,1e-2 search_dropouts=0,1 batch_size=512 search_multiples=1,2"),
     Row("C.1, images held out to choose", "about 10k", _PIXELS, RUNS,
-        "ours: a part of the labels, since 10k exceed 1 %",
-        "imagenet/efficient_pixels held_out=0.1"),
+        "beside the labels of each fraction; the stricter rule: `--validation_split=`",
+        "imagenet/efficient_pixels validation_split=train[:10000]"),
     Row("C.2, network: grid; blocks; hidden layers; bottlenecks", "14x14; 11; 4096; 1024", _CPC33, RUNS,
         holds="imagenet/efficient head_blocks=11 head_width=4096"),
     Row("C.2, training: fixed features till convergence, then all: SGD and Adam", "2 phases", _CPC33, RUNS,
-        holds="imagenet/efficient patience=5 encoder_adam=paper"),
+        holds="imagenet/efficient patience=5 rate_drops=3 encoder_adam=paper finetune_look_steps=1"),
 ]  # fmt: skip
 
 
