@@ -41,8 +41,9 @@ CASES["efficient-uda"] = (
 )
 for name, objective in OBJECTIVES.items():
     one_patch = [] if objective.PATCHES else ["--patch_size=32"]
+    encoder = [f"--encoder=small_{objective.NEEDS}"] if objective.NEEDS else []
     no_probe = [] if name == "cpc" else ["--probe_every=0"]  # it is the same for all
-    CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch, *no_probe])
+    CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch, *encoder, *no_probe])
 OF_TASKS = [*(name for name in CASES if name in TASKS), "pretrain-cpc"]  # a case of each
 
 # What an evaluation does outside of the replicas from one batch to the next: no weight is read, written or sent there.

@@ -138,6 +138,10 @@ TABLE = [
     ("linear", "--drop_steps=0", "^--drop_steps=0: must be whole numbers with commas between them, each above 0"),
     ("pretrain", "--objective=rotation --negative_images=2 --image_size=24 --resize=24 --patch_size=24",
      "^--negative_images=2: --objective=rotation has no negatives; leave it"),
+    ("pretrain", "--objective=cmc --encoder=small --image_size=24 --resize=24 --patch_size=24",
+     "^--encoder=small: CMC needs resnet50_lab, .*small_lab or base_lab$"),
+    ("pretrain", "--objective=colorization --encoder=tiny_grey --augment=v1 --resize=9 --image_size=9 --patch_size=9",
+     "^--augment=v1: leaves no colours for Colorization; take none$"),
     ("pretrain", "--dataset=folder:PICTURES --split=train --batch_size=4 --negative_images=3",
      "^--negative_images=3: --batch_size=4 cannot be divided into groups of so many; 1, 2, 4 would do$"),
     # ---- efficient

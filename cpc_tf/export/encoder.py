@@ -347,14 +347,15 @@ def _export(encoder: Network, geometry: GeometryConfig, training: Training, work
         read_intensity_range(workdir),
     )
     module = HubEncoder(encoder, geometry)
-    options = [name for name in NETWORKS[encoder.config.encoder].options if name != "recompute"]
+    entry = NETWORKS[encoder.config.encoder]
+    options = [name for name in entry.options if name != "recompute"]
     endpoints = [name for name in module.endpoint_names() if name not in ("feature_map", "features")]
     return Export(
         kind="encoder",
         module=module,
         save=save,
         card=card.to_json(),
-        readme=render("encoder", card=card, options=options, endpoints=endpoints, **facts),
+        readme=render("encoder", card=card, sees=entry.sees, options=options, endpoints=endpoints, **facts),
         reference=functools.partial(encoder_reference, encoder, geometry),
         summary=(
             f"{encoder.config.encoder}, {training.weights} weights of step {training.step}; in a fresh process: "

@@ -7,6 +7,7 @@ import pkgutil
 from typing import ClassVar
 
 from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.settings import LARGEST, ConfigError, Settings, count, fraction, rate, setting, width
 
 
@@ -18,6 +19,13 @@ class ObjectiveSettings(Settings):
     TITLE: ClassVar[str]  # its name in reports, where nothing more is known than the objective
     PATCHES: ClassVar[bool] = True  # whether it sees the patches of a grid, not whole images or crops of them
     NEGATIVES: ClassVar[bool] = False  # whether it compares images: a `Contrastive`
+    NEEDS: ClassVar[str] = ""  # what its encoder must see, the end of its name: `Entry.sees`; '': any does
+
+    def check_encoder(self, encoder: str) -> None:
+        """Raises ConfigError if an encoder of this name does not see what the objective needs."""
+        if self.NEEDS and NETWORKS[encoder].sees != self.NEEDS:
+            fitting = [name for name, entry in NETWORKS.items() if entry.sees == self.NEEDS]
+            raise ConfigError("encoder", encoder, f"{self.TITLE} needs {', '.join(fitting[:-1])} or {fitting[-1]}")
 
     def method(self, augment: str) -> str:
         """Returns how a training with these settings and this augmentation policy is called in cards and reports."""
@@ -258,9 +266,46 @@ class PIRLConfig(ObjectiveSettings):
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class CMCConfig(ObjectiveSettings):
+    """Lightness and colours against banks of each other."""
+
+    MODEL = "cpc_tf.objectives.cmc:CMC"
+    TITLE = "CMC"
+    PATCHES = False
+    NEEDS = "lab"
+
+    cmc_dim: int = width(128, "Dimension of the vectors of both banks", source="Tian et al. 2019")
+    cmc_temperature: float = rate(0.07, "Divisor of cosine similarities", source="Tian et al. 2019")
+    cmc_negatives: int = count(
+        16_384, "Vectors of the other view's bank that a view is told from", source="Tian et al. 2019"
+    )
+    cmc_momentum: float = fraction(
+        0.5, "Weight of a vector in the bank when its image is seen again", source="Tian et al. 2019"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ColorizationConfig(ObjectiveSettings):
+    """The colours of each place of a grey image."""
+
+    MODEL = "cpc_tf.objectives.colorization:Colorization"
+    TITLE = "Colorization"
+    PATCHES = False
+    NEEDS = "grey"
+
+    colour_uniform: float = fraction(
+        0.5,
+        "Part of the uniform distribution in the frequencies of colours by which rare ones count more",
+        source="Zhang et al. 2016",
+    )
+
+
 # Name, as --objective takes it -> settings.
 OBJECTIVES: dict[str, type[ObjectiveSettings]] = {
     "byol": BYOLConfig,
+    "cmc": CMCConfig,
+    "colorization": ColorizationConfig,
     "cpc": CPCConfig,
     "deep_cluster": DeepClusterConfig,
     "exemplar": ExemplarConfig,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import tensorflow as tf
-from scipy.special import hyp0f1
 
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
@@ -19,8 +18,7 @@ class InstanceBank(Objective):
     """A linear head; the candidates are the vectors that the bank has of all images.
 
     Noise-contrastive estimation (their eq. 4 to 8) among `bank_negatives` vectors drawn for each image, or the full
-    softmax. Z, which Wu et al. estimate from the first batch and keep, is here what that estimates: its mean over
-    random vectors, the start of the bank.
+    softmax.
     """
 
     NAME = "instance_bank"
@@ -54,32 +52,14 @@ class InstanceBank(Objective):
         latents = self.encode(view[:, 0], training)  # [B, D]
         vectors = tf.math.l2_normalize(self.head(latents), axis=1)  # [B, T]
         distance = tf.reduce_mean(tf.reduce_sum(tf.square(vectors - tf.gather(self.bank.values, index)), 1))
-        if self.settings.bank_negatives:
-            loss = self._estimated(vectors, index, step)
+        count, temperature = self.settings.bank_negatives, self.settings.bank_temperature
+        if count:
+            loss = self.bank.told_from_noise(vectors, index, step, count, temperature)
         else:
-            logits = tf.matmul(vectors, self.bank.values, transpose_b=True) / self.settings.bank_temperature
+            logits = tf.matmul(vectors, self.bank.values, transpose_b=True) / temperature
             loss, _ = classify(logits, tf.cast(index, tf.int32))
         kept = {"index": tf.cast(index, tf.float32), "vectors": tf.stop_gradient(vectors)}
         return Output(loss + self.settings.bank_proximal * distance, {"distance": distance}, latents, kept)
-
-    def _estimated(self, vectors: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int) -> tf.Tensor:
-        """Returns the mean loss of noise-contrastive estimation of vectors [B, T], whose images are `index`, [B]."""
-        count, temperature = self.settings.bank_negatives, self.settings.bank_temperature
-        images = self.bank.values.shape[0]
-
-        def draw(image: tf.Tensor) -> tf.Tensor:  # a function of the image and the step alone
-            seed = tf.stack([tf.cast(step, tf.int64), image])
-            return tf.random.stateless_uniform([count], seed, maxval=images, dtype=tf.int32)
-
-        noise = tf.map_fn(draw, index, fn_output_signature=tf.TensorSpec([count], tf.int32))  # [B, M]
-        candidates = tf.gather(
-            self.bank.values, tf.concat([tf.cast(index, tf.int32)[:, None], noise], 1)
-        )  # [B, 1+M, T]
-        # Z / images: the mean of exp(v . f / temperature) over random f of length 1.
-        mean = float(hyp0f1(vectors.shape[1] / 2, 0.25 / temperature**2))
-        ratio = tf.exp(tf.einsum("bt,bmt->bm", vectors, candidates) / temperature) / mean  # P(i|v) times the images
-        data = tf.math.log(ratio[:, 0] / (ratio[:, 0] + count))
-        return -tf.reduce_mean(data + tf.reduce_sum(tf.math.log(count / (ratio[:, 1:] + count)), 1))
 
     def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         self.bank.update(kept["index"], kept["vectors"], self.settings.bank_momentum)

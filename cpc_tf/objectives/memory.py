@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Callable
 
 import tensorflow as tf
+from scipy.special import hyp0f1
 
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
@@ -39,15 +40,42 @@ class Bank(tf.Module):
     Without images it is empty: `values` is a row of zeros and no variable, so that an export reads no bank.
     """
 
-    def __init__(self, images: int, dim: int):
+    def __init__(self, images: int, dim: int, seed: int = 0):
         super().__init__(name="bank")
-        self.values = variable(unit_vectors(images, dim), "values") if images else tf.zeros([1, dim])
+        self.values = variable(unit_vectors(images, dim, seed), "values") if images else tf.zeros([1, dim])
 
     def update(self, index: tf.Tensor, vectors: tf.Tensor, momentum: float) -> None:
         """Mixes vectors [B, dim] into the rows `index`, [B], of length 1 then; `momentum` is the weight of the old."""
         rows = tf.cast(index, tf.int32)
         mixed = momentum * tf.gather(self.values, rows) + (1.0 - momentum) * vectors
         overwrite(self.values, rows, tf.math.l2_normalize(mixed, axis=1))
+
+    def told_from_noise(
+        self, vectors: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int, count: int, temperature: float
+    ) -> tf.Tensor:
+        """Returns the loss of noise-contrastive estimation, float32 scalar (Wu et al. 2018, eq. 4 to 8): its mean.
+
+        Z, which Wu et al. estimate from the first batch and keep, is here what that estimates: its mean over random
+        vectors, the start of the bank.
+
+        Args:
+          vectors: [B, dim], of length 1, that are to be like the rows `index`, int64 [B].
+          step: int64; the noise, `count` rows for each image, is a function of the image and the step alone.
+          temperature: divisor of cosines.
+        """
+        images = self.values.shape[0]
+
+        def draw(image: tf.Tensor) -> tf.Tensor:
+            seed = tf.stack([tf.cast(step, tf.int64), image])
+            return tf.random.stateless_uniform([count], seed, maxval=images, dtype=tf.int32)
+
+        noise = tf.map_fn(draw, index, fn_output_signature=tf.TensorSpec([count], tf.int32))  # [B, M]
+        candidates = tf.gather(self.values, tf.concat([tf.cast(index, tf.int32)[:, None], noise], 1))  # [B, 1+M, dim]
+        # Z / images: the mean of exp(v . f / temperature) over random f of length 1.
+        mean = float(hyp0f1(vectors.shape[1] / 2, 0.25 / temperature**2))
+        ratio = tf.exp(tf.einsum("bt,bmt->bm", vectors, candidates) / temperature) / mean  # P(i|v) times the images
+        data = tf.math.log(ratio[:, 0] / (ratio[:, 0] + count))
+        return -tf.reduce_mean(data + tf.reduce_sum(tf.math.log(count / (ratio[:, 1:] + count)), 1))
 
 
 class Queue(tf.Module):

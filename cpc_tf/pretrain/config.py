@@ -99,6 +99,9 @@ class PretrainConfig(Settings):
     def check(self):
         chosen, group = self.objective.settings, self.objective.negative_images
         chosen.check_images(self.geometry)
+        chosen.check_encoder(self.encoder.encoder)
+        if chosen.NEEDS and self.augment.policy.always_grey:
+            raise ConfigError("augment", self.augment.title, f"leaves no colours for {chosen.TITLE}; take none")
         if group and not chosen.NEGATIVES:
             raise ConfigError(
                 "negative_images", group, f"--objective={self.objective.objective} has no negatives; leave it at 0"

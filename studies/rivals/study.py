@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from cpc_tf.objectives.config import OBJECTIVES as SETTINGS
 from studies import runner, tables
 
 RATES = (0.003, 0.001)
@@ -34,8 +35,10 @@ OBJECTIVES = {
     "local_aggregation": ["--background=128", "--clusters_of_each=200"],
     "moco": ["--queue_length=4096"],
     "pirl": ["--pirl_negatives=1024"],
+    "cmc": ["--augment=none", "--cmc_negatives=1024"],
     "rotation": ["--augment=none"],
     "relative_position": ["--augment=colour_drop"],
+    "colorization": ["--augment=none"],
     "deep_cluster": ["--clusters=100"],
     "exemplar": ["--exemplar_dim=1024"],
     "byol": ["--byol_hidden=1024"],
@@ -55,6 +58,8 @@ def training(places: runner.Places, encoder: str, objective: str) -> list[str]:
     whole = [f"--patch_size={side}", f"--patch_stride={side}"]
     geometry = [f"--image_size={side}", f"--resize={resize}", *(patches if objective in PATCHES else whole)]
     data = [f"--flagfile={preset}", f"--dataset=folder:{places.pictures}", "--probe_every=0"]
+    if needs := SETTINGS[objective].NEEDS:  # the same network, on lightness or colours
+        data.append(f"--encoder={encoder}_{needs}")
     return ["cpc_tf.pretrain", *data, f"--objective={objective}", *geometry, *OBJECTIVES[objective]]
 
 

@@ -4,13 +4,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import skimage.color
 import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.objectives import byol, deep_cluster, exemplar, local_aggregation, memory, pirl, vicreg
+from cpc_tf.objectives import byol, colorization, deep_cluster, exemplar, local_aggregation, memory, pirl, vicreg
 from cpc_tf.objectives.base import Head, Pool
-from cpc_tf.objectives.config import InstanceBankConfig, MoCoConfig
+from cpc_tf.objectives.cmc import CMC
+from cpc_tf.objectives.config import CMCConfig, ColorizationConfig, InstanceBankConfig, MoCoConfig
 from cpc_tf.objectives.instance_bank import InstanceBank
 from cpc_tf.objectives.moco import MoCo
 from cpc_tf.settings import ConfigError
@@ -92,6 +94,71 @@ def test_clusters_are_found_and_none_is_empty():
     assert set(deep_cluster.clusters_of(np.ones((5, 3)), count=4, components=2, seed=0)) == {0}
 
 
+def told_from_noise(v, bank, image, step, count, temperature):
+    """Wu et al. 2018, eq. 4 to 8, for one vector; Z is the mean over random vectors."""
+    sphere = units(200_000, len(v))
+    p = np.exp(bank @ v / temperature) / np.exp(sphere @ v / temperature).mean() / len(bank)
+    noise = tf.random.stateless_uniform([count], [step, image], maxval=len(bank), dtype=tf.int32).numpy()
+    of_noise = count / len(bank)
+    return -np.log(p[image] / (p[image] + of_noise)) - sum(np.log(of_noise / (p[j] + of_noise)) for j in noise)
+
+
+def test_cmc_tells_each_view_from_the_bank_of_the_other(tiny_encoder):
+    model = CMC(make_encoder(EncoderConfig(encoder="small_lab")), CMCConfig(4, 0.5, 5, 0.9))
+    model.prepare(images=6, train_steps=1)
+    views, index, step = RANDOM.integers(0, 256, [2, 1, 8, 8, 3], np.uint8), np.array([4, 1]), 3
+    output = model(views, index=tf.constant(index, tf.int64), step=step)
+    banks, vectors = [bank.values.numpy() for bank in model.banks], []
+    features = model.encoder(views[:, 0] / np.float32(255)).numpy()
+    for part, head in zip((features[:, :16], features[:, 16:]), model.heads):
+        found = part @ head.kernel.numpy() + head.bias.numpy()
+        vectors.append(found / np.linalg.norm(found, axis=1, keepdims=True))
+    losses = [
+        np.mean([told_from_noise(v, banks[1 - view], i, step, 5, 0.5) for v, i in zip(vectors[view], index)])
+        for view in range(2)
+    ]
+    assert float(output.loss) == pytest.approx(sum(losses), rel=5e-3)
+    assert float(output.metrics["of_lightness"]) == pytest.approx(losses[0], rel=5e-3)
+    model.after_step(output.kept, step)
+    for bank, before, of_view in zip(model.banks, banks, vectors):
+        mixed = 0.9 * before[index] + 0.1 * of_view
+        mixed /= np.linalg.norm(mixed, axis=1, keepdims=True)
+        np.testing.assert_allclose(bank.values.numpy()[index], mixed, rtol=1e-3, atol=1e-4)
+    assert np.abs(banks[0] - banks[1]).max() > 0.1
+
+
+def test_colorization_is_of_the_nearest_bins_rare_ones_weighted(tiny_encoder):
+    bins = colorization.colour_bins()
+    assert bins.shape == (313, 2)  # as many as Zhang et al. have
+    model = colorization.Colorization(make_encoder(EncoderConfig(encoder="small_grey")), ColorizationConfig(0.3))
+    images = RANDOM.integers(0, 256, [2, 16, 8, 3], np.uint8)
+    model(images)
+    frequency = RANDOM.dirichlet(np.ones(313)).astype(np.float32)
+    model.frequency.assign(frequency)
+    output = model(images)
+    maps = model.encoder.endpoints(images / np.float32(255))["feature_map"].numpy()  # [2, 8, 4, 16]
+    logits = maps @ model.head.kernel.numpy() + model.head.bias.numpy()
+    weights = 1 / (0.7 * frequency + 0.3 / 313)
+    weights /= np.sum(frequency * weights)
+    losses, seen, height, width = [], np.zeros(313), *maps.shape[1:3]
+    cells = skimage.color.rgb2lab(images)[..., 1:].reshape(2, height, 16 // height, width, 8 // width, 2).mean((2, 4))
+    for colour, found in zip(cells.reshape(-1, 2), logits.reshape(-1, 313)):
+        squares = np.sum((bins - colour) ** 2, 1)
+        nearest = np.argsort(squares)[:5]
+        z = np.zeros(313)
+        z[nearest] = np.exp(-squares[nearest] / (2 * 5**2))
+        z /= z.sum()
+        losses.append(-weights[nearest[0]] * np.sum(z * np.log(softmax(found))))
+        seen += z / len(cells.reshape(-1, 2))
+    assert float(output.loss) == pytest.approx(np.mean(losses), rel=1e-3)
+    np.testing.assert_allclose(tf.reduce_mean(output.kept["colours"], 0), seen, atol=1e-4)
+    model.after_step(output.kept, 1)
+    np.testing.assert_allclose(model.frequency, frequency + (seen - frequency) / 2, atol=1e-4)
+    thirds = colorization.area_means(tf.constant(images[:1, :4, :1], tf.float32), 3, 1)[0, :, 0].numpy()
+    rows = images[0, :4, 0].astype(float)
+    np.testing.assert_allclose(thirds[0], (rows[0] + rows[1] / 3) * 0.75, rtol=1e-5)
+
+
 @pytest.mark.parametrize("negatives", [0, 5])
 def test_the_bank_s_images_are_told_apart(negatives, tiny_encoder):
     settings = InstanceBankConfig(bank_dim=4, bank_negatives=negatives, bank_temperature=0.5, bank_proximal=0.3)
@@ -104,11 +171,7 @@ def test_the_bank_s_images_are_told_apart(negatives, tiny_encoder):
     for v, i in zip(vectors, index):
         loss = -np.log(softmax(bank @ v / 0.5)[i])
         if negatives:
-            sphere = units(200_000, 4)  # Z is the mean over random vectors
-            p = np.exp(bank @ v / 0.5) / np.exp(sphere @ v / 0.5).mean() / len(bank)
-            noise = tf.random.stateless_uniform([negatives], [step, i], maxval=len(bank), dtype=tf.int32).numpy()
-            of_noise = negatives / len(bank)
-            loss = -np.log(p[i] / (p[i] + of_noise)) - sum(np.log(of_noise / (p[j] + of_noise)) for j in noise)
+            loss = told_from_noise(v, bank, i, step, negatives, 0.5)
         losses.append(loss + 0.3 * np.sum((v - bank[i]) ** 2))
     assert float(output.loss) == pytest.approx(np.mean(losses), rel=5e-3 if negatives else 1e-4)
     model.after_step(output.kept, step)

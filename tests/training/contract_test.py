@@ -46,6 +46,7 @@ def pretraining(name, strategy, **settings):
     """(trainee, a batch of 4) of an objective; the options of the others are the same."""
     view = model_class(name).VIEW
     side = {"patch_size": 24} if not OBJECTIVES[name].PATCHES else {}
+    encoder = {"encoder": f"small_{OBJECTIVES[name].NEEDS}"} if OBJECTIVES[name].NEEDS else {}
     config = replace(
         TINY,
         **{
@@ -53,6 +54,7 @@ def pretraining(name, strategy, **settings):
             "learning_rate": 0.002,
             "directions": 1,
             **side,
+            **encoder,
             **OF_OBJECTIVE.get(name, {}),
             **settings,
         },
@@ -95,10 +97,11 @@ TRAINEES = {
 # (tests/pretrain/trainee_test.py), or alone. Parts of a detector are as those of replicas, and classifiers have none.
 IN_PARTS = ["instance", "rotation"]
 # Objectives with a bank or a momentum copy.
-REMEMBERING = ["byol", "deep_cluster", "instance_bank", "local_aggregation", "moco", "pirl"]
+REMEMBERING = ["byol", "cmc", "colorization", "deep_cluster", "instance_bank", "local_aggregation", "moco", "pirl"]
 # Settings under which a bank of six images is enough.
 OF_OBJECTIVE = {
     "byol": {"byol_hidden": 8, "byol_dim": 4},
+    "cmc": {"cmc_negatives": 3, "cmc_temperature": 1.0},
     "deep_cluster": {"clusters": 3},
     "exemplar": {"exemplar_dim": 8},
     "instance_bank": {"bank_negatives": 3, "bank_temperature": 1.0},

@@ -88,6 +88,8 @@ class Entry(NamedTuple):
     options: tuple[str, ...] = ()  # fields of EncoderConfig that it supports; others must keep their defaults
     stacks: int = 0  # the largest --output_stack, if that is an option
     from_labels: Mapping[str, Any] = {}  # options of one that is trained on labels from the start
+    sees: str = "rgb"  # what it makes of the images it is given, which are RGB: see networks/lab.py
+    of: str = ""  # the entry whose networks see that; '': itself
 
 
 # Name, as --encoder and --backbone take it -> entry.
@@ -100,3 +102,9 @@ NETWORKS = {
     )
     for name, architecture in ARCHITECTURES.items()
 }
+# Two networks of an entry, of lightness and of colours: NAME_lab, twice as wide. One of lightness alone: NAME_grey.
+NETWORKS.update(
+    (f"{name}_{sees}", NETWORKS[name]._replace(network="cpc_tf.encoders.networks.lab:Lab", sees=sees, of=name))
+    for name in ("resnet50", "resnet101_v2", "tiny", "small", "base")
+    for sees in ("lab", "grey")
+)
