@@ -16,7 +16,7 @@ from cpc_tf.data.views import PatchGrid
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import DetectorTraining, build_detector
 from cpc_tf.efficient.classifier import ENCODED, FINE_TUNED, FROZEN, SUPERVISED, Classification, build_classifier
-from cpc_tf.efficient.config import NONE, EfficientConfig
+from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.phases import load_encoder
 from cpc_tf.efficient.propagation import method_of
 from cpc_tf.encoders.card import NEW, EncoderName
@@ -110,8 +110,8 @@ def _efficient(step: Step, pod: Pod) -> Program:
         classifier = build_classifier(config, step.part, encoder.map_shape(side), step.classes)
     trainee = Classification(encoder, classifier, step.part, config, LENGTH, pod)
     batch = {"image": _images(trainee.rows, side, side, 3), "label": _labels(trainee.rows)}
-    if config.propagation.propagation != NONE:
-        shape = method_of(config.propagation).view.shape(config.images)
+    if method := method_of(config.propagation):
+        shape = method.view.shape(config.images)
         batch["unlabelled"] = _images(trainee.rows, config.propagation.unlabelled_ratio, *shape)
     return _training(trainee, batch)
 

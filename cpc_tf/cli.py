@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 from absl import app, flags, logging
 
 from cpc_tf import termination
-from cpc_tf.settings import ConfigError, RunEnded, Stopped, leaves, unflatten
+from cpc_tf.settings import ConfigError, RunEnded, Stopped, assignments, leaves, unflatten
 from cpc_tf.termination import Interrupted
 from cpc_tf.texts import shown
 
@@ -35,6 +35,12 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
     sys.modules["__main__"].__doc__ = sys.modules[config_class.__module__].__doc__  # which --help begins with
     flags.DEFINE_string(
         "preset", None, "Name of a preset, such as 'photos/pretrain'; flags after it win", module_name=sys.argv[0]
+    )
+    flags.DEFINE_string(
+        "set",
+        None,
+        "Settings as NAME=VALUE,...: any flag, those that only --helpfull shows too",
+        module_name=sys.argv[0],
     )
     define(config_class, flags.FLAGS, sys.argv[0])
     logging.set_verbosity(logging.WARNING)
@@ -97,13 +103,14 @@ def value_of(field: dataclasses.Field, value: Any) -> Any:
 
 
 def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc_tf") -> None:
-    """Defines one flag per setting, with its type, default, unit, source and choices."""
+    """Defines one flag per setting, with its type, default, unit, source and choices; --help shows `module`'s."""
     for _, field in leaves(config_class):
         rules = field.metadata
         help = rules["help"] + "".join(f" [{detail}]" for detail in (rules["unit"], rules["source"]) if detail)
         if rules["choices"]:
             help += " <" + "|".join(map(str, rules["choices"])) + ">"
-        flags.DEFINE_flag(_Flag(field.name, field.type, field.default, help), flag_values, module)
+        shown_with = "details" if rules["detail"] else module
+        flags.DEFINE_flag(_Flag(field.name, field.type, field.default, help), flag_values, shown_with)
 
 
 _HERE = pathlib.Path(__file__).parent
@@ -129,12 +136,7 @@ _FILES = {
 _RETIRED = dict(
     word.split("=")
     for word in """
-    accumulate=1 backbone_statistics=false crop_stretch=1.3333333333333333 detection_iou=0.5 detection_nms_iou=0.5
-    ambiguous_folders=ask entropy_weight=1.0 keep_checkpoints=3 least_looks=4 look_steps=500 looks=10 parts=2
-    patience=4 pseudo_begin=0.1 pseudo_end=0.6 pseudo_weight=3.0 region_points=2 region_positive_iou=0.5
-    restore_kernel_norms=true rpn_negative_iou=0.3 rpn_nms_iou=0.7 rpn_positive_fraction=0.5 rpn_positive_iou=0.7
-    share_records=false smallest_box=2.0 split_seed=0 uda_confidence=0.5 uda_temperature=0.4 uda_weight=1.0
-    unlabelled= vat_probe=0.01 vat_radius=0.035 vat_weight=1.0
+    accumulate=1 ambiguous_folders=ask keep_checkpoints=3 parts=2 share_records=false split_seed=0 unlabelled=
     """.split()
 )
 _RENAMED = {"--doubtful_folders": "--ambiguous_folders"}  # flags in files of earlier versions
@@ -206,7 +208,10 @@ def _from_flags(config_class: type, flag_values: flags.FlagValues) -> Any:
 
 
 def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
-    """Replaces each --preset=NAME and --flagfile=FILE by the words in it; `within` are the files that hold these."""
+    """Replaces each --preset=NAME, --flagfile=FILE and --set=NAME=VALUE,... by the flags that it stands for.
+
+    `within` are the files that hold these words.
+    """
     expanded, rest = [], list(words)
     while rest:
         word = rest.pop(0)
@@ -217,6 +222,9 @@ def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
             value = value.strip() if equals else rest.pop(0)
             path = preset_path(value) if flag == "-preset" else os.path.expanduser(value)
             expanded += _expanded(_lines(path, within), (*within, os.path.realpath(path))) if path else []
+        elif flag == "-set":
+            pairs = assignments(value if equals or not rest else rest.pop(0))
+            expanded += _expanded([f"--{name}={value}" for name, value in pairs.items()], within)
         elif word.startswith("-") and len(name) > _LONGEST_NAME:
             raise ConfigError(f"{shown(name)}: no such flag, see --help")
         else:

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import io
 import math
+import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -83,6 +84,7 @@ def setting(
     derived: bool = False,
     instead: str = "",
     needed: str = "",
+    detail: bool = False,
 ) -> Any:
     """Returns a dataclass field with the properties of its flag.
 
@@ -103,6 +105,7 @@ def setting(
       derived: whether the default stands for a value that the run derives from its encoder or its data.
       instead: name of another derived setting that says the same in its own way; if one is given, none is derived.
       needed: what to name, if a command cannot run without: "a directory for the run, e.g. --workdir=runs/first".
+      detail: whether only --helpfull shows it: few runs change it, but research may vary it.
     """
     return dataclasses.field(default=default, metadata={**locals(), "choices": tuple(choices)})
 
@@ -121,7 +124,8 @@ rate = functools.partial(setting, above=0, maximum=LARGEST)
 class Settings:
     """Base of every settings dataclass: checks each field's range, then calls `check()`, which may span several.
 
-    A field is a flag. A number that no run changes is an attribute of the class without a type, and no field.
+    A field is a flag. An attribute of the class without a type is none: what must be the same in all tasks, or hardly
+    matters.
     """
 
     # Of a command: nested setting that is no flag of it and has its default -> why.
@@ -270,6 +274,17 @@ def joined_names(names: Sequence[str]) -> str:
 def parted_names(value: str) -> list[str]:
     """Returns the names in the value of a flag: the inverse of `joined_names`."""
     return next(csv.reader([value]), [])
+
+
+def assignments(text: str, flag: str = "set") -> dict[str, str]:
+    """Returns {name: value} of a text such as 'target_dim=128,search_rates=0.1,0.2'; a value may have commas.
+
+    Raises ConfigError, naming `flag`, if the text is none.
+    """
+    pairs = [part.partition("=") for part in re.split(r",\s*(?=\w+=)", text.strip())]
+    if not all(equals and re.fullmatch(r"\w+", name) for name, equals, _ in pairs):
+        raise ConfigError(flag, texts.shown(text), f"must be NAME=VALUE with commas between, e.g. --{flag}=dropout=0.2")
+    return {name: value for name, _, value in pairs}
 
 
 def _check(field: dataclasses.Field, value: Any) -> None:

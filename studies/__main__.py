@@ -3,6 +3,7 @@
     python -m studies                 # of all studies: done, of other settings, missing; nothing is run
     python -m studies ladder
     python -m studies label_curve --only=dataset=photos --only=features=pixels
+    python -m studies paper --table=2 --dry_run   # runs of the paper's rows: studies/paper/command.py
 
 Each study is a folder here; its README.md says what was asked and what the answer was.
 """
@@ -14,7 +15,9 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
+from cpc_tf.settings import ConfigError
 from studies import records, runner
+from studies.paper import command as rows_of_paper
 from studies.runner import Places, Run
 
 
@@ -38,8 +41,14 @@ def main(argv: Sequence[str]) -> None:
         for name in runner.STUDIES:
             print("\n".join(status(name, runner.load(name).runs(places), records.read(name))), flush=True)
         return
+    if argv[1] == "paper":
+        try:
+            rows_of_paper.main(given.table, given.row, given.work, given.seeds, given.also, given.dry_run)
+        except ConfigError as error:
+            sys.exit(f"error: {error}")
+        return
     if argv[1] not in runner.STUDIES:
-        sys.exit(f"'{argv[1]}' is none of the studies {', '.join(runner.STUDIES)}")
+        sys.exit(f"'{argv[1]}' is none of the studies {', '.join(runner.STUDIES)}, or paper")
     study = runner.load(argv[1])
     wanted = dict(part.partition("=")[::2] for part in given.only)
     if hasattr(study, "prepare"):
@@ -58,4 +67,11 @@ if __name__ == "__main__":
     flags.DEFINE_float("minutes", Places().minutes, "time of each objective on one core, for rivals")
     flags.DEFINE_multi_string("only", [], "FIELD=VALUE: only runs whose record has it; may be repeated")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: one a GPU, or one a core where there is no GPU")
+    flags.DEFINE_string("table", "", f"of `paper`: {', '.join(rows_of_paper.TABLES)}")
+    flags.DEFINE_string("row", "", "of `paper`: name of a row, or a part of names")
+    flags.DEFINE_integer("seeds", 1, "of `paper`: runs of each, with an encoder of its own", lower_bound=1)
+    flags.DEFINE_multi_string(
+        "also", [], "of `paper`: a flag of all trainings, --data_dir=x, or pretrain:--batch_size=256"
+    )
+    flags.DEFINE_bool("dry_run", False, "of `paper`: list the runs and their cost, and run nothing")
     app.run(main)

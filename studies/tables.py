@@ -1,18 +1,19 @@
-"""Markdown tables of records: means over seeds with half their range."""
+"""Markdown tables of records: means over runs with their standard deviation and number."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 
 def spread(values: Iterable[float]) -> str:
-    """Fractions in percent: '76.6 ± 6.6' is a mean and half the range, '76.6' a single value, '-' none."""
+    """Fractions in percent: '76.6 ± 6.6, n=3' is a mean and the standard deviation of a sample, '76.6' one value."""
     values = [100 * value for value in values]
     if not values:
         return "-"
-    mean = f"{sum(values) / len(values):.1f}"
-    return f"{mean} ± {(max(values) - min(values)) / 2:.1f}" if len(values) > 1 else mean
+    mean = f"{statistics.fmean(values):.1f}"
+    return f"{mean} ± {statistics.stdev(values):.1f}, n={len(values)}" if len(values) > 1 else mean
 
 
 def markdown(columns: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:

@@ -9,6 +9,7 @@ from absl import flags
 
 from cpc_tf import cli
 from cpc_tf.detect.config import DetectConfig
+from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
@@ -94,7 +95,7 @@ def test_every_setting_comes_back(config_class, tmp_path):
         again = cli.parse(config_class, [f"--flagfile={tmp_path}/x.flags"])
         assert again == config == cli.parse(config_class, text.splitlines()), field.name
         assert type(flatten(again)[field.name]) is field.type
-    assert kept >= len(fields) - 6
+    assert kept >= len(fields) - 7
 
 
 @pytest.mark.parametrize(("words", "name", "value"), [
@@ -187,11 +188,63 @@ def test_files_of_flags_of_earlier_versions_are_read():
     """Which hold what is no flag any more, in some commands or in all."""
     words = ["--keep_checkpoints=3", "--unlabelled=", "--accumulate=1", "--max_megapixels=100.0", "--split_seed=0"]
     assert cli.parse(LinearConfig, words) == LinearConfig()
+    words = [
+        "--look_steps=500",
+        "--least_looks=4",
+        "--vat_radius=0.035",
+        "--pseudo_end=0.6",
+        "--crop_stretch=1.3333333333333333",
+    ]
+    assert cli.parse(EfficientConfig, words) == EfficientConfig()
     renamed = cli.parse(LinearConfig, ["--doubtful_folders=classes"])
     assert renamed == cli.parse(LinearConfig, ["--ambiguous_folders=classes"]) != LinearConfig()
     assert cli.parse(PretrainConfig, ["--accumulate=2"]).numerics.accumulate == 2
     with pytest.raises(ConfigError, match="^--accumulate=2: the classifier's batch norm uses all images"):
         cli.parse(LinearConfig, ["--accumulate=2"])
+
+
+# What research varies -> a value, and one out of its range.
+VARIED = {
+    PretrainConfig: {
+        **{"target_dim": ("128", "0"), "emb_scale": ("0.2", "-1"), "reduction": ("sum", "max"), "beta1": ("0.9", "2")},
+    },
+    EfficientConfig: {
+        **{"momentum": ("0.8", "2"), "search_rates": ("0.1,0.3", "0,1"), "search_decays": ("1e-4,1e-3", "1,0")},
+        **{"search_dropouts": ("0.1,0.5", "0,2"), "search_multiples": ("1,4", "0"), "crop_stretch": ("2.0", "0.5")},
+        **{"look_steps": ("9", "0"), "finetune_look_steps": ("1", "0"), "least_looks": ("2", "0")},
+        **{"rate_drops": ("3", "-1"), "drops_at": ("0.3,0.6", "2"), "warmup_steps": ("5", "-1")},
+        **{"unlabelled_ratio": ("30", "0"), "pseudo_weight": ("1.5", "-1"), "pseudo_begin": ("0.2", "2")},
+        **{"pseudo_end": ("0.9", "0.01"), "vat_weight": ("0.5", "-1"), "entropy_weight": ("0.3", "nan")},
+        **{"vat_radius": ("0.0515", "0"), "vat_probe": ("0.001", "0"), "uda_weight": ("20.0", "-1")},
+        **{"uda_temperature": ("0.5", "0"), "uda_confidence": ("0.8", "1.5")},
+    },
+    DetectConfig: {
+        **{"rpn_positive_iou": ("0.6", "2"), "rpn_nms_iou": ("0.6", "-1"), "region_points": ("1", "0")},
+        **{"detection_iou": ("0.75", "2"), "looks": ("5", "0"), "patience": ("2", "0"), "smallest_box": ("4.0", "-1")},
+    },
+}
+
+
+@pytest.mark.parametrize("config_class", VARIED)
+def test_every_constant_that_research_varies_is_set_from_the_shell_kept_and_checked(config_class):
+    values = {name: value for name, (value, _) in VARIED[config_class].items()}
+    together = ",".join(f"{name}={value}" for name, value in values.items())
+    config = cli.parse(config_class, [f"--set={together}"])
+    assert config == cli.parse(config_class, [f"--{name}={value}" for name, value in values.items()])
+    assert cli.parse(config_class, ["--set", together, "--set=seed=0"]) == config
+    kept = to_flagfile(config).splitlines()
+    assert [name for name, value in values.items() if f"--{name}={value}" not in kept] == []
+    assert set(changed_flags(config, config_class())) == {*values}
+    for name, (_, wrong) in VARIED[config_class].items():
+        with pytest.raises(ConfigError, match=f"^--{name}="):
+            cli.parse(config_class, [f"--set={name}={wrong}"])
+
+
+def test_details_are_in_the_full_help_alone():
+    flag_values = flags.FlagValues()
+    cli.define(EfficientConfig, flag_values, "cpc-tf")
+    of = {flag.name: module for module, own in flag_values.flags_by_module_dict().items() for flag in own}
+    assert (of["vat_weight"], of["vat_probe"], of["look_steps"]) == ("cpc-tf", "details", "details")
 
 
 def test_a_command_has_its_own_defaults_of_shared_settings():

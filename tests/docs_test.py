@@ -70,7 +70,7 @@ def test_commands_are_found():
 def test_every_flag_named_exists():
     """`--flag` in a text is one of ours, or stands in a line of somebody else's command."""
     fields = [field for command in COMMANDS.values() for _, field in leaves(command.config)]
-    ours = {f"--{field.name}" for field in fields} | {"--flagfile", "--preset", "--help"}
+    ours = {f"--{field.name}" for field in fields} | {"--flagfile", "--preset", "--set", "--help", "--helpfull"}
     for page, code_and_text in PAGES.items():
         text = re.sub(r"```.*?```", "", code_and_text, flags=re.DOTALL)
         for span in re.findall(r"`(--[^`]*)`", text):

@@ -31,9 +31,9 @@ PAPER = flags("""
     --learning_rate=0.0004 --schedule=constant --warmup_steps=0 --beta1=0.8 --beta2=0.999 --epsilon=1e-08
     --clip_norm=0.01 --average_decay=0.9999 --batch_size=512 --train_epochs=200.0 --train_steps=0
 """)
-# Van den Oord et al. 2018, Sec. 3.2; batch norm after Sec. 4.1 of the CPC v2 paper.
+# Van den Oord et al. 2018, Sec. 3.2.
 CPC_V1 = flags("""
-    --image_size=256 --patch_size=64 --patch_stride=32 --mirror=true --augment=v1 --encoder=resnet101_v1 --norm=batch
+    --image_size=256 --patch_size=64 --patch_stride=32 --mirror=true --augment=v1 --encoder=resnet101_v1 --norm=none
     --directions=1 --steps_to_ignore=1 --steps_to_predict=5 --learning_rate=0.0002
 """)
 # Appendix B.
@@ -41,17 +41,42 @@ LINEAR = flags("""
     --dataset=imagenet2012 --split=train --test_split=validation --geometry_from=encoder --augment=encoder
     --mirror=false --learning_rate=0.0005 --batch_size=512 --cached_views=0
 """)
+# Van den Oord et al. 2018, Sec. 3.2: "a learning rate schedule of 0.1, 0.01 and 0.001 for 50k, 25k and 10k updates".
+LINEAR_V1 = flags("""
+    --mirror=true --latent_norm=false --optimizer=sgd --learning_rate=0.1 --drop_steps=50000,75000 --batch_size=2048
+    --train_steps=85000
+""")
 # Appendix C.
 EFFICIENT = flags("""
     --dataset=imagenet2012 --image_size=224 --augment=full --augment_changes= --endpoint=feature_map --head_blocks=11
-    --mirror=false --head_width=4096 --search_rates=0.05,0.1,0.2 --search_decays=1e-5,1e-2 --search_dropouts=0,1
-    --batch_size=512 --search_multiples=1,2 --encoder_adam=paper
+    --mirror=true --head_width=4096 --search_rates=0.05,0.1,0.2 --search_decays=1e-5,1e-2 --search_dropouts=0,1
+    --batch_size=512 --search_multiples=1,2 --encoder_adam=paper --validation_split=train[:10000] --resize_mode=crop
+    --rate_drops=3 --finetune_look_steps=1
+""")
+# The authors' values of what table 3 quotes, read in vat_entmin.sh, pseudo_labels.sh and supervised_imagenet_10p.sh of
+# github.com/google-research/s4l (Zhai et al. 2019) and in appendix E.3 of Xie et al. 2019.
+QUOTED = flags("""
+    --encoder= --mirror=true --backbone=resnet50_v2 --norm=batch --head_blocks=0 --dropout=0.0 --search_trials=1
+    --patience=0 --resize=256 --resize_mode=crop --image_size=224 --crop_area=0.08
+""")
+VAT = flags("""
+    --propagation=vat --augment=none --batch_size=256 --learning_rate=0.03 --weight_decay=0.001 --train_epochs=200.0
+    --train_steps=0 --drops_at=0.7,0.8,0.9 --warmup_steps=2500 --vat_weight=0.5 --entropy_weight=1.0
+    --unlabelled_ratio=1
+""")
+UDA = flags("""
+    --propagation=uda --batch_size=512 --unlabelled_ratio=30 --uda_weight=20.0 --uda_temperature=0.4
+    --uda_confidence=0.5 --learning_rate=0.3 --train_steps=40000
+""")
+SELF_TRAINING = flags("""
+    --propagation=self_training --augment=none --batch_size=256 --learning_rate=0.1 --weight_decay=0.0001
+    --train_epochs=100.0 --train_steps=0 --drops_at=0.3,0.6,0.9
 """)
 # Appendix C.1: four depths, a linear layer behind the network's last mean.
 PIXELS = flags("--backbone=resnet200_v2,resnet50_v2,resnet101_v2,resnet152_v2 --norm=batch --head_blocks=0")
 # Sec. 4.3, Doersch et al. 2015, and the public C4 recipe.
 DETECT = flags("""
-    --dataset=voc/2007 --split=train+validation --test_split=test --canvas_colour_drop=0.5 --canvas_mirror=false
+    --dataset=voc/2007 --split=train+validation --test_split=test --canvas_colour_drop=0.5 --canvas_mirror=true
     --smallest_area=150000 --largest_area=450000 --area_scale=1.0 --anchor_sizes=32,64,128,256,512
     --rpn_train_proposals=2000 --rpn_test_proposals=1000 --region_samples=512 --batch_size=16
     --train_steps=0 --train_epochs=36.0 --frozen_epochs=24.0 --held_out=0.1 --learning_rate=0.02
@@ -65,13 +90,17 @@ WANTED = {
     "imagenet/pretrain_resnet50": {**PAPER, "encoder": "resnet50"},
     "imagenet/pretrain_cpc_v1": {**PAPER, **CPC_V1},
     "imagenet/linear": LINEAR,
+    "imagenet/linear_cpc_v1": {**LINEAR, **LINEAR_V1},
     "imagenet/efficient": EFFICIENT,
     "voc/detect": DETECT,
     "voc/detect_supervised": {**DETECT, "backbone_endpoint": "stack3", "region_head": "encoder"},
     "imagenet/efficient_pixels": {**EFFICIENT, **PIXELS},
+    "imagenet/efficient_vat": {**QUOTED, **VAT},
+    "imagenet/efficient_uda": {**QUOTED, **UDA},
+    "imagenet/efficient_pseudo_labels": {**QUOTED, **SELF_TRAINING},
     "imagenet/efficient_pixels_resnet161": {**EFFICIENT, "backbone": "resnet161", "norm": "batch"},
     "imagenet/linear_bigbigan": {**LINEAR, **BIGBIGAN, "augment": "none", "geometry_from": "flags"},
-    "imagenet/efficient_bigbigan": {**EFFICIENT, **BIGBIGAN, "finetune_steps": "0"},
+    "imagenet/efficient_bigbigan": {**EFFICIENT, **BIGBIGAN, "endpoint": "before:bn_crelu_feat", "finetune_steps": "0"},
     "ablation/pretrain_1_v1": {"norm": "batch", "directions": "1", "augment": "v1"},
 }
 # A preset, another one, and all that changes. First the rungs of Fig. 3: on photographs, and on ImageNet, where the
@@ -88,9 +117,9 @@ RUNGS = {
         {"augment": "full"},
     ],
     "imagenet_ladder": [
-        {"encoder": "resnet161"},
+        {"encoder": "resnet161", "recompute": True},
         {"directions": 2},
-        {"norm": "layer", "recompute": True},
+        {"norm": "layer", "warmup_steps": 0},
         {"augment": "colour_drop"},
         {"directions": 4},
         {"image_size": 260, "patch_size": 80, "patch_stride": 36, "steps_to_ignore": 2, "steps_to_predict": 3},
@@ -106,8 +135,12 @@ STEPS = [
 UNSEEN = {"split": "train[10000:]"}
 STEPS += [
     ("ablation/pretrain_8_pa", "ablation/pretrain_9_small_patches", {"augment": "small_patches"}),  # ours
-    # The last two are v2's on all rungs.
-    ("imagenet/pretrain_cpc_v1", "imagenet_ladder/pretrain_1_v1", {**UNSEEN, "learning_rate": 0.0004, "mirror": False}),
+    # Rate and mirroring are v2's on all rungs; the warm-up ends with LN.
+    (
+        "imagenet/pretrain_cpc_v1",
+        "imagenet_ladder/pretrain_1_v1",
+        {**UNSEEN, "learning_rate": 0.0004, "mirror": False, "warmup_steps": 1000},
+    ),
     ("imagenet/pretrain_resnet161", "imagenet_ladder/pretrain_8_pa", {**UNSEEN, "checkpoint_every": 5000}),
     ("imagenet/linear", "imagenet_ladder/linear", {**UNSEEN, "test_split": "train[:10000]"}),
     (
@@ -208,7 +241,24 @@ def test_the_papers_values(name):
 @pytest.mark.parametrize(("before", "after", "changes"), STEPS, ids=[step[1] for step in STEPS])
 def test_what_changes_from_one_preset_to_another(before, after, changes):
     one, other = flatten(preset(before)), flatten(preset(after))
-    assert {name: other[name] for name in one if one[name] != other[name]} == changes
+    assert {name: other[name] for name in one if one[name] != other[name] and name != "rung"} == changes
+
+
+def test_what_the_quoted_methods_say_in_other_units():
+    """VAT's norm is of all values of a picture in [-1, 1]; warm-ups are five epochs; the first of two trainings."""
+    radius = preset("imagenet/efficient_vat").propagation.vat_radius
+    assert 2 * radius * (224 * 224 * 3) ** 0.5 == pytest.approx(40, rel=1e-3)
+    assert preset("imagenet/efficient_vat").sgd.warmup_steps == 5 * 128_000 / 256
+    assert preset("imagenet/efficient_uda").sgd.warmup_steps == pytest.approx(5 * 128_000 / 512)
+    assert len(preset("imagenet/efficient_uda").sgd.numbers("drops_at")) == 4
+    student = preset("imagenet/efficient_pseudo_labels")
+    assert student.sgd.warmup_steps == pytest.approx(5 * 1_281_167 / 256, rel=0.01)
+    first = flatten(student.of_teacher())
+    differ = {"train_epochs": 200, "weight_decay": 1e-3, "drops_at": "0.7,0.8,0.9", "warmup_steps": 2500}
+    assert {name: first[name] for name, value in flatten(student).items() if first[name] != value} == {
+        **differ,
+        **{"workdir": "teacher", "propagation": "none", "teacher": ""},
+    }
 
 
 def test_the_papers_encoders():

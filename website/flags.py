@@ -28,7 +28,7 @@ def page(name: str, config_class: type, what: str) -> str:
     """Returns the Markdown of the flags of a command, in groups by what they are about."""
     lines = [
         f"# {name}",
-        f"`cpc-tf {name}`: {what}. Its flags are those of `--help`. A preset of",
+        f"`cpc-tf {name}`: {what}. Its flags are those of `--helpfull`. A preset of",
         "[Presets](../repository/flags/README.md) sets many of them; flags after `--preset` win.",
     ]
     groups: dict[type, list] = {}

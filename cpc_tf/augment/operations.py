@@ -168,6 +168,11 @@ class Policy:
         """Whether all patches become grey: the encoder never sees a colour."""
         return self.entries["grey"] == 1
 
+    @property
+    def always_one_channel(self) -> bool:
+        """Whether all patches keep one channel, the others being grey: the encoder never sees a natural colour."""
+        return self.entries["drop_channels"] == 1
+
     def _present(self) -> list[Operation]:
         return [OPERATIONS[name] for name, value in self.entries.items() if value and name in OPERATIONS]
 

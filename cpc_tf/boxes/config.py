@@ -38,7 +38,9 @@ class CanvasConfig(Settings):
     canvas_colour_drop: float = fraction(
         0.5, "Probability that a training image keeps one of three colour channels", source="Doersch 2015"
     )
-    smallest_box = 2.0  # px: the shortest side, after resizing, of a box to learn
+    smallest_box: float = setting(
+        2.0, "Shortest side, after resizing, of a box to learn", unit="px", minimum=0, maximum=10_000, detail=True
+    )
     max_boxes: int = count(
         100, "Most boxes of a training image that are learned; of more, the largest", maximum=100_000
     )

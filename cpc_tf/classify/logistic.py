@@ -128,8 +128,9 @@ def validate(
     groups_of = [len({*examples.groups[strata == stratum].tolist()}) for stratum in np.unique(strata)]
     if max(groups_of) < 2:
         return None
-    splits, repeats = min(FOLDS, max(groups_of)), REPEATS if len(strata) <= FEW else 1
-    folds = [pair for r in range(repeats) for pair in _folds(strata, examples.groups, splits, seed * REPEATS + r)]
+    splits, repeats = min(FOLDS, sum(groups_of)), REPEATS if len(strata) <= FEW else 1
+    divided = _folds if max(groups_of) >= splits else _folds_of_small_classes
+    folds = [pair for r in range(repeats) for pair in divided(strata, examples.groups, splits, seed * REPEATS + r)]
     space = _Space(examples.features, examples.unlabelled)
 
     def held_out(strength: float, self_training: bool, part: float = 1.0) -> np.ndarray:
@@ -211,6 +212,24 @@ def _folds(strata: np.ndarray, groups: np.ndarray, splits: int, seed: int) -> It
         for learned, tested in divided.split(strata, strata, groups):
             if len(tested):
                 yield random.permutation(learned), tested
+
+
+def _folds_of_small_classes(
+    strata: np.ndarray, groups: np.ndarray, splits: int, seed: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """As `_folds`, which needs a class with as many groups as folds: the groups of a class are in different folds.
+
+    So the classifiers learn from almost all pictures. With two folds for classes of two pictures they would
+    learn from half of them, and look much worse than the classifier of all labels.
+    """
+    random = np.random.default_rng(seed)
+    _, first, member = np.unique(groups, return_index=True, return_inverse=True)  # of each group; group of a picture
+    order = random.permutation(len(first))
+    order = order[np.argsort(strata[first][order], kind="stable")]  # class by class, each in random order
+    fold = np.empty(len(first), np.int64)
+    fold[order] = np.arange(len(first)) % splits
+    for tested in (fold[member] == i for i in range(fold.max() + 1)):
+        yield random.permutation(np.flatnonzero(~tested)), np.flatnonzero(tested)
 
 
 class _Space:

@@ -33,6 +33,7 @@ from cpc_tf.files import to_json, write_file
 from cpc_tf.progress import Progress, waiting_for
 from cpc_tf.settings import to_flagfile
 from cpc_tf.texts import listed
+from cpc_tf.training import provenance
 
 WEIGHTS, FEATURES = "logistic.npz", "features.npz"  # in the directory
 FINE_TUNING_PAYS = 500  # labels; docs/results.md: with 475 it brings 1 point, with 947 3 points
@@ -157,6 +158,7 @@ def _learned(
         "label_fraction": 1.0,
         "levels": source.intensity_range,
         "seed": config.seed,
+        "made": provenance.made(),
         **({"multi_label": True} if source.multi_label else {}),
     }
     if validated is None:

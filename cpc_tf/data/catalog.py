@@ -79,20 +79,22 @@ def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
 
 
 class Pair(NamedTuple):
-    """The training and test examples of a classifier, and lines for the user about both."""
+    """The training and test examples of a classifier, lines for the user about all, and those to select settings on."""
 
     source: Source
     test_source: Source
     summary: str
+    validation: Source | None = None
 
 
-def open_pair(data: DataConfig, test_split: str) -> Pair:
-    """Opens the splits `data.split` and `test_split` with labels that share one class index.
+def open_pair(data: DataConfig, test_split: str, validation_split: str = "") -> Pair:
+    """Opens the splits `data.split`, `test_split` and, if it is named, `validation_split` with the same class index.
 
     Raises:
       ConfigError: a split has no labels or leads nowhere, or the test has a class that cannot be learned.
     """
     flags = {"split": data.split, "test_split": test_split}
+    flags |= {"validation_split": validation_split} if validation_split else {}
     sources = _open_together(data, flags)
     used = [used_of(flag, split, source) for (flag, split), source in zip(flags.items(), sources)]
     for part, source in zip(used, sources):
@@ -101,12 +103,15 @@ def open_pair(data: DataConfig, test_split: str) -> Pair:
             reason = f"{bare} of {part.images} images have no label; a classifier needs a split in which all have one"
             raise SplitError(part.split, reason, part.flag)
     if all(part.counts for part in used):
-        lines = classes.compare(*(part.counts for part in used), *flags.values(), "images")
+        lines = classes.compare(*(part.counts for part in used[:2]), data.split, test_split, "images")
+        with named_by("validation_split"):
+            for part in used[2:]:
+                classes.compare(used[0].counts, part.counts, data.split, part.split, "images")
     else:
         lines = ["whether both splits have the same classes is not known: all records would have to be read"]
     if all(isinstance(source, folder.FolderSource) for source in sources):
-        lines = [*folder.in_both(*sources), *lines]
-    return Pair(*sources, summarized(data, used, lines))
+        lines = [*folder.in_both(*sources[:2]), *lines]
+    return Pair(*sources[:2], summarized(data, used, lines), *sources[2:])
 
 
 def open_unlabelled(data: PicturesConfig, source: Source) -> Source:

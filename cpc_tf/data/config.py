@@ -213,7 +213,14 @@ class ImageConfig(Settings):
         minimum=1e-4,  # of a huge image still some pixels
         maximum=1,
     )
-    crop_stretch = 4 / 3  # the largest aspect ratio of a training crop
+    crop_stretch: float = setting(
+        4 / 3,
+        "Largest aspect ratio of a training crop",
+        source="Szegedy et al. 2014",
+        minimum=1,
+        maximum=100,
+        detail=True,
+    )
     mirror: bool = setting(True, "Mirror half of the training images left to right")
     resize_mode: str = _mode("test images; training crops are of the images themselves")
 

@@ -8,7 +8,7 @@ import functools
 import io
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -156,6 +156,10 @@ class TfdsSource(Records, Source):
     def names(self) -> list[str]:
         return [f"{self._split}/{index}" for index in range(self.num_examples)]
 
+    def identities(self) -> Iterator[Hashable]:
+        for path, skip, take in zip(self._files, self._skips.tolist(), self._takes.tolist()):
+            yield from ((path, place) for place in range(skip, skip + take))
+
     @functools.cached_property
     def index(self) -> RecordIndex:
         """Where each record is, and its label, in the order of `ordered`. The first use may read all records."""
@@ -195,7 +199,12 @@ class IndexedRecords(IndexedSource):
     def __init__(self, source: TfdsSource):
         self.num_examples, self.class_names = source.num_examples, source.class_names
         self.intensity_range = source.intensity_range
-        self.names, self.labels, self._parse = source.names, source.labels, source._parse
+        self.names, self.identities, self.labels, self._parse = (
+            source.names,
+            source.identities,
+            source.labels,
+            source._parse,
+        )
         self._paths, self._pieces = tf.constant(source._files), tf.constant(source.index.pieces)
         self._offsets = tf.constant(source.index.offsets)
 

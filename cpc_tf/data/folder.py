@@ -73,6 +73,10 @@ class FolderSource(Files, IndexedSource):
     def names(self) -> list[str]:
         return self.table.files[self.rows].tolist()
 
+    def identities(self) -> Iterator[str]:
+        root = self.table.root if "://" in self.table.root else os.path.abspath(self.table.root)
+        yield from (f"{root}/{name}" for name in self.names())
+
     def files(self) -> Iterator[tuple[str, int, str]]:
         labels, class_names = self.labels(), np.array([*self.class_names, ""], object)  # the last one is of NO_LABEL
         if self.multi_label:

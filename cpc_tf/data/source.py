@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -168,6 +168,10 @@ class Source(Examples):
         """Returns a name of each example, in the order of `ordered`: a file, or the place in a split of records."""
         return [str(index) for index in range(self.num_examples)]
 
+    def identities(self) -> Iterator[Hashable]:
+        """Yields what an example has alone among those of all splits of its dataset, in the order of `ordered`."""
+        yield from self.names()
+
     def groups(self) -> np.ndarray:
         """Returns the group of each example, int64 [N], in the order of `ordered`.
 
@@ -252,6 +256,22 @@ class Joined(IndexedSource):
         return [name for source in self._sources for name in source.names()]
 
 
+class Relabelled(IndexedSource):
+    """The examples of a source with other labels, int64 [N], of the same classes."""
+
+    def __init__(self, source: Source, labels: np.ndarray, class_names: tuple[str, ...]):
+        self._source, self._labels = source.by_index(), tf.constant(labels, tf.int64)
+        self.num_examples, self.class_names = source.num_examples, class_names
+        self.intensity_range, self.names = source.intensity_range, source.names
+        self.changed, self.damaged = source.changed, source.damaged
+
+    def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {**self._source.read(index), "label": self._labels[index]}
+
+    def labels(self) -> np.ndarray:
+        return self._labels.numpy()
+
+
 class Subset(IndexedSource):
     """Some examples of a source that reads by index; nothing is copied. See `restricted`."""
 
@@ -272,3 +292,7 @@ class Subset(IndexedSource):
     def names(self) -> list[str]:
         every = self._source.names()
         return [every[index] for index in self._indices.numpy()]
+
+    def identities(self) -> Iterator[Hashable]:
+        every = [*self._source.identities()]
+        yield from (every[index] for index in self._indices.numpy())

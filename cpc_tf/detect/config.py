@@ -52,8 +52,10 @@ class BackboneConfig(Settings):
         "Normalization of --backbone_endpoint; block order 'pre' leaves 'stack1', 'stack2', ... without one",
         choices=("none", "layer", "channel"),
     )
-    restore_kernel_norms = True  # grown kernels before a norm are scaled back to their norm when drawn
-    backbone_statistics = False  # the statistics of the encoder's batch norm are not updated
+    restore_kernel_norms: bool = setting(
+        True, "Scale grown kernels before a norm back to the norm that they were drawn with", detail=True
+    )
+    backbone_statistics: bool = setting(False, "Update the statistics of the encoder's batch norm", detail=True)
     recompute: bool = setting(
         False, "Recompute the encoder's activations in the backward pass: less memory, a third more time"
     )
@@ -90,10 +92,10 @@ class RpnConfig(Settings):
 
     rpn_width: int = width(1024, "Width of the region proposal network")
     rpn_samples: int = regions(256, "Anchors of an image in the loss of the region proposal network")
-    rpn_positive_fraction = 0.5  # maximum fraction of sampled anchors on objects
-    rpn_positive_iou = 0.7  # overlap from which an anchor is positive
-    rpn_negative_iou = 0.3  # overlap below which an anchor is background
-    rpn_nms_iou = 0.7  # overlap from which one proposal suppresses another
+    rpn_positive_fraction: float = fraction(0.5, "Maximum fraction of sampled anchors on objects", detail=True)
+    rpn_positive_iou: float = fraction(0.7, "Overlap from which an anchor is positive", detail=True)
+    rpn_negative_iou: float = fraction(0.3, "Overlap below which an anchor is background", detail=True)
+    rpn_nms_iou: float = fraction(0.7, "Overlap from which one proposal suppresses another", detail=True)
     rpn_train_candidates: int = regions(12000, "Best anchors before the suppression of proposals in training")
     rpn_train_proposals: int = regions(2000, "Maximum proposals after their suppression in training")
     rpn_test_candidates: int = regions(6000, "Best anchors before the suppression of proposals in the test")
@@ -106,12 +108,12 @@ class HeadConfig(Settings):
 
     region_samples: int = regions(512, "Regions of an image in the loss of the region head")
     region_positive_fraction: float = fraction(0.25, "Maximum fraction of sampled regions on objects")
-    region_positive_iou = 0.5  # overlap from which a region is positive
+    region_positive_iou: float = fraction(0.5, "Overlap from which a region is positive", detail=True)
     region_reduce: int = setting(
         1024, "Width that wider feature maps are reduced to; 0: off", minimum=0, maximum=WIDEST
     )
     region_pool: int = count(14, "Side of the grid that a region is pooled to", unit="cells", maximum=1000)
-    region_points = 2  # sampling points per bin and axis
+    region_points: int = count(2, "Sampling points per bin and axis of a pooled region", maximum=100, detail=True)
     region_chunk: int = count(128, "Regions pooled at a time: fewer need less memory; 0: all", minimum=0)
     region_head: str = setting(
         "residual",
@@ -133,7 +135,7 @@ class InferenceConfig(Settings):
     """Which boxes become detections."""
 
     detection_score: float = fraction(0.05, "Minimum probability of a detection")
-    detection_nms_iou = 0.5  # overlap at which detections of a class suppress
+    detection_nms_iou: float = fraction(0.5, "Overlap at which detections of a class suppress", detail=True)
     detections: int = regions(100, "Maximum detections of an image")
 
 
@@ -193,8 +195,8 @@ class PhasesConfig(Settings):
         minimum=0,
         maximum=0.9,
     )
-    evals = 10  # tests on held-out images in the second phase
-    patience = 4  # tests after the best one that end the choice of a length
+    looks: int = count(10, "Tests on held-out images in the second phase", maximum=10_000, detail=True)
+    patience: int = count(4, "Tests after the best one that end the choice of a length", maximum=1000, detail=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +205,7 @@ class ScoringConfig(Settings):
 
     test_split: str = setting("test", "Split of the dataset that the detector is tested on at the end")
     test_batch_size: int = count(4, "Images per device and step in the test", maximum=2**20, free_on_resume=True)
-    detection_iou = 0.5  # overlap from which a detection is a true positive
+    detection_iou: float = fraction(0.5, "Overlap from which a detection is a true positive", detail=True)
 
 
 @dataclasses.dataclass(frozen=True)

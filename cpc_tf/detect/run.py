@@ -163,7 +163,7 @@ class LeftOut:
         self.warned = True
         return (
             f"step {step}: {record['left_out']:.1f} objects of an image are not learned from, smaller than "
-            "smallest_box or beyond --max_boxes; a larger --area_scale shows them larger"
+            "--smallest_box or beyond --max_boxes; a larger --area_scale shows them larger"
         )
 
 
@@ -292,7 +292,7 @@ class Phases(PhasedRun):
         """
         workdir, evaluation = self.workdir(in_folder(self._config, *folders, FINE_TUNED)), None
         if held_out:
-            every, patience = math.ceil(length.second / self._config.phases.evals), self._config.phases.patience
+            every, patience = math.ceil(length.second / self._config.phases.looks), self._config.phases.patience
             evaluation = Evaluation(lambda: self.held_out(held_out), every, CHOSEN_BY, patience)
         outcome = self._train(workdir, FINE_TUNED, source, steps, length.second, length.first, evaluation)
         if not held_out:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.efficient.config import NONE, ClassifierConfig, EfficientConfig
-from cpc_tf.efficient.propagation import Propagation
+from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
+from cpc_tf.efficient.propagation import Propagation, method_of
 from cpc_tf.encoders.layers import has_batch_norm, make_norm
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
@@ -109,7 +109,7 @@ class Classification(Trainee):
       strategy: where it runs.
       kind: whether labels are single or multi-label.
       cosine: whether the rates are a cosine that ends at `train_steps`; else they are constant.
-      drop_step: step from which on they are a tenth; 0: nowhere.
+      drops: steps from each of which on they are a tenth of what they were.
 
     Raises:
       ConfigError: if the batch cannot be divided among the replicas.
@@ -125,14 +125,14 @@ class Classification(Trainee):
         strategy: tf.distribute.Strategy,
         kind: LabelKind = label_kinds.SINGLE_LABEL,
         cosine: bool = True,
-        drop_step: int = 0,
+        drops: Sequence[int] = (),
     ):
         self.kind, self.metric_names = kind, kind.metric_names
         numerics = config.numerics if encoder.compiles else replace(config.numerics, xla="off")
         super().__init__(strategy, config.training.batch_size, numerics)
         self.encoder, self.classifier, self.phase, sgd = encoder, classifier, phase, config.sgd
         self._propagation = None
-        if phase != FROZEN and config.propagation.propagation != NONE:
+        if phase != FROZEN and method_of(config.propagation):
             self._propagation = Propagation(config, encoder, classifier, train_steps)
             self.metric_names = (*self.metric_names, *self._propagation.metric_names)
         self._decay, self._seed = sgd.weight_decay, config.training.seed
@@ -144,11 +144,12 @@ class Classification(Trainee):
             self.rates, peaks = ("finetune_rate", "encoder_rate"), (sgd.finetune_rate, sgd.encoder_rate)
         else:
             peaks = (sgd.learning_rate,)
-        cosine_steps, drops = train_steps if cosine else 0, [drop_step] if drop_step else []
+        warmup = 0 if phase == FINE_TUNED else sgd.warmup_steps
+        cosine_steps = train_steps if cosine else 0
         with strategy.scope():
             # What `drop_rates` lowers while it trains. Not saved: the evaluations so far say it.
             self._factor = tf.Variable(1.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
-        rates = [Schedule(peak, cosine_steps=cosine_steps, drops=drops, factor=self._factor) for peak in peaks]
+        rates = [Schedule(peak, warmup, cosine_steps, drops, self._factor) for peak in peaks]
         # Details of the encoder's Adam; None: Keras' defaults.
         paper = OptimizerConfig() if phase == FINE_TUNED and sgd.encoder_adam == "paper" else None
         self._clipped = (len(by_sgd), paper.clip_norm) if paper else None
@@ -168,9 +169,9 @@ class Classification(Trainee):
         self._encode = self.compiled(encode) if self.exchanges and not encoder_exchanges else encode
         self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, numerics.xla)
 
-    def drop_rates(self, dropped: bool) -> None:
-        """Makes the rates of the following steps a tenth of what they would be, or not."""
-        self._factor.assign(0.1 if dropped else 1.0)
+    def drop_rates(self, count: int) -> None:
+        """Makes the rates of the following steps a tenth of what they would be, so many times."""
+        self._factor.assign(0.1**count)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
         """Returns images or latents, labels and, with label propagation, pictures without labels.
@@ -221,3 +222,8 @@ class Classification(Trainee):
                 logits.append(self._logits(batch["latents"] if "latents" in batch else batch["image"]).numpy())
                 labels.append(np.asarray(batch["label"]))
         return np.concatenate(logits), np.concatenate(labels)
+
+    def classes(self, batches: Iterable[dict[str, tf.Tensor]]) -> np.ndarray:
+        """Returns the class that is predicted of each image of finite batches of {'image'}, int64 [N]."""
+        with self.averaged():
+            return np.concatenate([self._logits(batch["image"]).numpy().argmax(1) for batch in batches])

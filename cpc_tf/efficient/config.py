@@ -9,14 +9,28 @@ runs of its phases.
 """
 
 import dataclasses
+import functools
+import os
 from typing import ClassVar
 
+from cpc_tf import cli
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import ImageConfig, PicturesConfig
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.encoders.released import MODULE
-from cpc_tf.settings import LARGEST, WIDEST, ConfigError, Settings, count, fraction, rate, setting
+from cpc_tf.settings import (
+    LARGEST,
+    WIDEST,
+    ConfigError,
+    Settings,
+    count,
+    fraction,
+    rate,
+    replace,
+    setting,
+    to_flagfile,
+)
 from cpc_tf.training.config import (
     NO_PARTS_OF_BATCHES,
     ONLY_PRETRAINING,
@@ -25,7 +39,16 @@ from cpc_tf.training.config import (
     run_directory,
 )
 
-NONE = "none"  # --propagation without a method
+TEACHER = "teacher"  # folder of the first training of self-training
+NONE, SELF_TRAINING = "none", "self_training"  # --propagation without a method, and with one that trains twice
+weight = functools.partial(setting, minimum=0, maximum=LARGEST)  # of a loss
+
+# Datasets of TFDS that are a part of another one's training images, with all its test images -> that one, which part.
+# Without a name of its part the first one is TFDS' default.
+PARTS = {
+    **dict.fromkeys(("imagenet2012_subset", "imagenet2012_subset/1pct"), ("imagenet2012", 0.01)),
+    "imagenet2012_subset/10pct": ("imagenet2012", 0.1),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +72,16 @@ class LabelsConfig(Settings):
     )
     held_out: float = setting(
         0.2,
-        "Fraction of these labels held out to select settings and lengths and to calibrate probabilities; 0: none",
+        "Fraction of these labels held out to select settings and lengths and to calibrate probabilities; 0: none. Not "
+        "used with --validation_split",
         minimum=0,
         maximum=0.9,
+    )
+    validation_split: str = setting(
+        "",
+        "Split that is held out in place of --held_out, e.g. 'train[:10000]': its images are trained on with no "
+        "fraction, and its labels are beside --label_fraction, which is of the others. Empty: none",
+        source="App. C.1: about 10k images of the training set",
     )
     refit: bool = setting(
         False,
@@ -150,7 +180,7 @@ class SgdConfig(Settings):
 
     learning_rate: float = rate(
         0.1,
-        "Initial learning rate of SGD; it decays as a cosine, or see --patience",
+        "Initial learning rate of SGD; it decays as a cosine, or see --drops_at and --patience",
         source="App. C: 0.05, 0.1, 0.2",
     )
     momentum: float = fraction(0.9, "Momentum of SGD")
@@ -173,13 +203,28 @@ class SgdConfig(Settings):
         source="App. C.2: the same as previously",
         choices=("paper", "keras"),
     )
+    warmup_steps: int = count(
+        0, "Length of the linear warm-up of --learning_rate in the first phase", unit="steps", minimum=0
+    )
+    drops_at: str = fraction(
+        "",
+        "Fractions of the first phase after which its rate drops to a tenth, e.g. '0.5,0.75', in place of a cosine",
+        listed=float,
+    )
     patience: int = count(
         0,
-        "Consecutive evaluations without a better held-out score after which the rate drops to a tenth, and after as "
-        "many more the phase ends; fine-tuning ends at once. --train_steps is the maximum. 0: lengths as given",
+        "Consecutive evaluations without a better held-out score after which the rate drops to a tenth, see "
+        "--rate_drops; fine-tuning ends at once. --train_steps is the maximum. What is trained on more images at the "
+        "end keeps the epochs. 0: lengths as given",
         source="Sec. 4.2: till convergence",
         minimum=0,
         maximum=1000,
+    )
+    rate_drops: int = count(
+        1,
+        "How often --patience lowers the rate of the first phase before, after as many evaluations more, it ends",
+        minimum=0,
+        maximum=10,
     )
     stop_at_loss: float = setting(
         0.0,
@@ -191,8 +236,18 @@ class SgdConfig(Settings):
         maximum=LARGEST,
         derived=True,
     )
-    eval_every = 500  # the least between evaluations on held-out labels
-    min_evals = 4  # evaluations on held-out labels in a phase
+    look_steps: int = count(
+        500,
+        "Least number of steps between evaluations on held-out labels; an epoch, if that is longer",
+        unit="steps",
+        detail=True,
+    )
+    finetune_look_steps: int = count(
+        500, "The same while fine-tuning; 1: after each epoch", unit="steps", source="App. C.2: epochs", detail=True
+    )
+    least_looks: int = count(
+        4, "Least number of evaluations on held-out labels in a phase", maximum=10_000, detail=True
+    )
     cached_views: int = count(
         -1,
         "Views of each image that the frozen phase encodes once; 0: encode at each step; -1: 16, but fewer with more "
@@ -247,37 +302,58 @@ class SearchConfig(Settings):
 class PropagationConfig(Settings):
     """Label propagation: what a classifier learns from pictures without labels.
 
-    The paper's table 3 quotes the figures of Zhai et al. 2019 and Xie et al. 2019; details that they do not give are
-    ours.
+    The paper's table 3 quotes the figures of Zhai et al. 2019 and Xie et al. 2019, whose values the presets hold. The
+    defaults are of the papers that these methods come from, and of small pictures.
     """
 
     propagation: str = setting(
         NONE,
         "What the classifier learns from pictures without labels while the whole network is trained. "
         "'pseudo_labels': the class that it predicts (Lee 2013); 'vat': to predict the same for a disturbed picture, "
-        "with confidence (Miyato et al. 2018); 'uda': to predict the same for an augmented picture (Xie et al. 2019)",
-        choices=(NONE, "pseudo_labels", "vat", "uda"),
+        "with confidence (Miyato et al. 2018); 'uda': to predict the same for an augmented picture (Xie et al. 2019). "
+        "'self_training': all of it is trained twice, on the labels, then anew on the classes that this first "
+        "classifier predicts (Zhai et al. 2019)",
+        choices=(NONE, "pseudo_labels", "vat", "uda", SELF_TRAINING),
+    )
+    teacher: str = setting(
+        "",
+        "Settings of the first of the two trainings of --propagation=self_training, where they are not those of the "
+        "second, as NAME=VALUE,...",
     )
     unlabelled_ratio: int = count(
         1,
         "Pictures without labels in a step for each one with a label; Xie et al. 2019 have 30 on ImageNet",
         maximum=1024,
     )
+    # He counts epochs: 100 and 600.
+    pseudo_weight: float = weight(3.0, "Final weight of pseudo-labels", source="Lee 2013")
+    pseudo_begin: float = fraction(
+        0.1, "Part of the training after which the weight of pseudo-labels rises", source="Lee 2013", detail=True
+    )
+    pseudo_end: float = fraction(
+        0.6, "Part of the training after which it is --pseudo_weight", source="Lee 2013", detail=True
+    )
+    vat_weight: float = weight(1.0, "Weight of VAT's divergence", source="Miyato et al. 2018")
+    entropy_weight: float = weight(1.0, "Weight of the entropy beside it", source="Miyato et al. 2018")
+    # Their 8 for whitened pictures of 32 px is 0.14 for a standard deviation of 1; pictures here have about 0.25.
+    vat_radius: float = rate(
+        0.035, "VAT's disturbance of a picture: root mean square over its values, which have a range of 1"
+    )
+    # Theirs, 1e-6 as a norm, is lost in float32's rounding.
+    vat_probe: float = rate(0.01, "The disturbance that the direction of VAT's is found with, likewise", detail=True)
+    uda_weight: float = weight(
+        1.0, "Weight of UDA's divergence", source="Xie et al. 2019: 1 with all labels, 20 with 10 %"
+    )
+    uda_temperature: float = rate(0.4, "Divisor of the logits that UDA learns", source="Xie et al. 2019")
+    uda_confidence: float = fraction(
+        0.5, "Probability of a class from which on UDA learns a prediction", source="Xie et al. 2019"
+    )
 
-    # Lee 2013: the final weight of pseudo-labels, and the fractions of the training between which it rises to that. He
-    # counts epochs: 100 and 600.
-    pseudo_weight, pseudo_begin, pseudo_end = 3.0, 0.1, 0.6
-
-    vat_weight, entropy_weight = 1.0, 1.0  # of the divergence and of the entropy (Miyato et al. 2018)
-    # Size of the disturbance of a picture: as root mean squares over the values of a picture, which have a range of 1,
-    # whatever its size. Their 8 for whitened pictures of 32 px is 0.14 for a standard deviation of 1; pictures here
-    # have about 0.25.
-    vat_radius = 0.035
-    vat_probe = 0.01  # the one that the direction is found with; theirs, 1e-6 as a norm, is lost in float32's rounding
-
-    # Xie et al. 2019: weight of consistency, divisor of the logits that are learned, probability from which on a
-    # prediction is learned.
-    uda_weight, uda_temperature, uda_confidence = 1.0, 0.4, 0.5
+    def check(self):
+        if self.pseudo_end <= self.pseudo_begin:
+            raise ConfigError("pseudo_end", self.pseudo_end, f"must be above --pseudo_begin={self.pseudo_begin}")
+        if self.teacher and self.propagation != SELF_TRAINING:
+            raise ConfigError("teacher", self.teacher, f"goes with --propagation={SELF_TRAINING}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -316,8 +392,10 @@ class EfficientConfig(Settings):
                 "--refit: for pictures of your own, --labelled=FOLDER or --dataset=folder:PATH; "
                 f"{self.data.flag} has a test that others are compared on, too"
             )
-        if self.sgd.patience and not self.labels.held_out:
+        if self.sgd.patience and not (self.labels.held_out or self.labels.validation_split):
             raise ConfigError("patience", self.sgd.patience, "needs held-out labels, --held_out is 0")
+        if self.sgd.patience and self.sgd.drops_at:
+            raise ConfigError("drops_at", self.sgd.drops_at, "with --patience the held-out labels say when rates drop")
         flag = f"--propagation={self.propagation.propagation}"
         if self.propagation.propagation == NONE:
             if self.data.unlabelled:
@@ -327,6 +405,16 @@ class EfficientConfig(Settings):
                     "a classifier learns from pictures without labels only with "
                     "--propagation; pre-train on these with cpc-tf pretrain",
                 )
+            return
+        if whole := PARTS.get(self.data.origin.partition(":")[0]):
+            raise ConfigError(
+                f"{flag}: {self.data.flag} has no other pictures than those with labels; take --dataset={whole[0]} "
+                f"--label_fraction={whole[1]:g}, which learns from its other pictures without their labels"
+            )
+        if self.propagation.propagation == SELF_TRAINING:
+            if self.labels.refit:
+                raise ConfigError(f"--refit: not with {flag}, whose classifier learns from predicted labels")
+            self.of_teacher()
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:
             raise ConfigError(
@@ -344,3 +432,13 @@ class EfficientConfig(Settings):
             raise ConfigError(
                 f"{flag}: the gradient of a picture is too small for --precision=float16; use bfloat16 or float32"
             )
+
+    def of_teacher(self) -> "EfficientConfig":
+        """The settings of the first training of self-training, in a folder of the run. Raises ConfigError."""
+        words = to_flagfile(replace(self, propagation=NONE, teacher="")).splitlines()
+        try:
+            teacher = self.propagation.teacher
+            config = cli.parse(EfficientConfig, [*words, *([f"--set={teacher}"] if teacher else [])])
+        except ConfigError as error:
+            raise ConfigError("teacher", self.propagation.teacher, str(error)) from error
+        return replace(config, workdir=os.path.join(self.workdir, TEACHER))

@@ -55,6 +55,10 @@ class Labels(NamedTuple):
         held_out = [] if self.held_out is None else self.held_out.tolist()
         return json.dumps({"chosen": self.chosen.tolist(), "held_out": held_out}) + "\n"
 
+    def of(self, rows: np.ndarray) -> Labels:
+        """Returns these labels, which are indices into some rows of a split, int64 [n], as indices into the split."""
+        return Labels(*(None if part is None else rows[part] for part in self[:3]), self.fraction)
+
 
 def choose_labels(
     labels: np.ndarray,
@@ -172,6 +176,7 @@ class Inputs:
       labels: which labels of `source` may be used.
       strategy: its replicas encode.
       unlabelled: with label propagation, pictures whose labels are not read.
+      validation: what is held out in place of a part of these labels; None: that part is.
     """
 
     def __init__(
@@ -183,6 +188,7 @@ class Inputs:
         labels: Labels,
         strategy: tf.distribute.Strategy,
         unlabelled: Source | None = None,
+        validation: Source | None = None,
     ):
         self.config, self._labels, self.unlabelled = config, labels, unlabelled
         self._encoder, self._strategy = encoder, strategy
@@ -200,9 +206,12 @@ class Inputs:
         self._batch, self._own = ENCODED * strategy.num_replicas_in_sync, own_images(strategy, ENCODED)
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
         self.kind = label_kinds.of(source.multi_label)
-        self.held_out = 0 if labels.held_out is None else len(labels.held_out)  # labels
+        held_out = validation.num_examples if validation else len(() if labels.held_out is None else labels.held_out)
+        self.held_out = held_out  # labels
         self.score = f"held_out_{self.kind.main}"  # what settings and lengths are selected by
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
+        if validation:
+            self._parts["held_out"] = validation
         self._encoded: dict[str, Features] = {}
 
     def with_test(self) -> Inputs:
@@ -219,6 +228,14 @@ class Inputs:
     def _rows(self, part: str) -> np.ndarray:
         """Returns the positions of a part among the chosen images, int64 [n]."""
         return np.searchsorted(self._labels.chosen, getattr(self._labels, part))
+
+    def size(self, part: str) -> int:
+        """Returns the number of images of a part that is trained on."""
+        return len(getattr(self._labels, part))
+
+    def images(self, source: Source) -> tf.data.Dataset:
+        """Returns all images of a source in order, as `Classification.classes` takes them."""
+        return self._plain(source, decoded=self._own)
 
     def _source(self, part: str) -> Source:
         if part not in self._parts:
@@ -253,7 +270,7 @@ class Inputs:
     def in_order(self, phase: str, part: str) -> Iterable[dict[str, tf.Tensor]]:
         """Returns the images of a part in order, as `Classification.logits` takes them."""
         source = self._source(part)
-        images = self._plain(source, decoded=self._own)
+        images = self.images(source)
         if not self._is_cached(phase):
             return images
         if part not in self._encoded:

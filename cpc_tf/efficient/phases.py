@@ -69,7 +69,7 @@ class Phases(PhasedRun):
     def __init__(self, encoder: LoadedEncoder, inputs: Inputs, strategy: tf.distribute.Strategy):
         super().__init__("efficient")
         self.encoder, self.inputs, self._strategy = encoder, inputs, strategy
-        self._backbone = inputs.config.classifier.backbones[0]
+        self._backbone, self._counted = inputs.config.classifier.backbones[0], 0
         self._remember(inputs.config)
 
     def first(
@@ -85,7 +85,7 @@ class Phases(PhasedRun):
           length: as `converge` chose it; without it the steps are those of the settings, and the rate is a cosine.
           begin: whose classifier this one begins as, at a tenth of the rate; None: with new weights.
         """
-        trainee = self._first(config, cosine=not length, drop_step=length.drop_step if length else 0)
+        trainee = self._first(config, length)
         if begin:
             trainee.classifier.set_weights(begin.classifier.get_weights())
         bound, learned = config.sgd.stop_at_loss, None
@@ -93,6 +93,12 @@ class Phases(PhasedRun):
             learned = Learned(bound, trainee.drop_rates, goes_on=begin is not None)
         self._train(config, trainee, part, length.steps if length else self._longest(config), learned=learned)
         return trainee
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """{'parameters': of the encoder and the classifier, as last trained}; {} where the encoder's are not known."""
+        encoder = sum(int(np.prod(x.shape)) for x in self.encoder.trainable_variables)
+        return {"parameters": encoder + self._counted} if encoder else {}
 
     def on_all_labels(self) -> Phases:
         """Returns the same phases with inputs whose 'chosen' images are all, those of the test too."""
@@ -102,16 +108,21 @@ class Phases(PhasedRun):
 
     def converge(self, config: EfficientConfig) -> Plateau:
         """Trains the first phase on 'fit', in `config.workdir`, until the held-out score stays or the steps end."""
-        trainee, longest = self._first(config, cosine=False), self._longest(config)
-        evaluation = self._evaluation(config, trainee, longest)._replace(drop_rates=trainee.drop_rates)
+        longest = self._longest(config)
+        trainee = self._first(config, Length(longest))
+        evaluation = self._evaluation(config, trainee, longest)
+        evaluation = evaluation._replace(drops=config.sgd.rate_drops, drop_rates=trainee.drop_rates)
         return evaluation.plateau(self._train(config, trainee, "fit", longest, evaluation).records)
 
     def _longest(self, config: EfficientConfig) -> int:
         """Returns the given length of the first phase, which is the longest with --patience."""
         return config.training.steps(self.inputs.count)
 
-    def _first(self, config: EfficientConfig, cosine: bool, drop_step: int = 0) -> Classification:
-        """Returns a new trainee of the first phase, with the original weights of the encoder of `config`."""
+    def _first(self, config: EfficientConfig, length: Length | None) -> Classification:
+        """Returns a new trainee of the first phase, with the original weights of the encoder of `config`.
+
+        Without a length its rate is a cosine, or drops at --drops_at.
+        """
         phase, backbone = first_phase(config), config.classifier.backbones[0]
         if backbone != self._backbone:
             self.encoder = self._weights = None
@@ -122,10 +133,11 @@ class Phases(PhasedRun):
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = build_classifier(config, phase, self._maps, len(self.inputs.class_names))
+            self._counted = sum(int(np.prod(x.shape)) for x in classifier.trainable_variables)
             steps, kind = self._longest(config), self.inputs.kind
-            return Classification(
-                self.encoder, classifier, phase, config, steps, self._strategy, kind, cosine, drop_step
-            )
+            drops = length.drop_steps if length else [round(part * steps) for part in config.sgd.numbers("drops_at")]
+            cosine = not length and not drops
+            return Classification(self.encoder, classifier, phase, config, steps, self._strategy, kind, cosine, drops)
 
     def _remember(self, config: EfficientConfig) -> None:
         """Keeps the weights of a new encoder and the shape of its maps, which is traced only here."""
@@ -166,7 +178,7 @@ class Phases(PhasedRun):
         return tested
 
     def _evaluation(self, config: EfficientConfig, trainee: Classification, longest: int) -> Evaluation:
-        every = evaluate_every(config, longest, self.inputs.count)
+        every = evaluate_every(config, trainee.phase, longest, self.inputs.size("fit"))
         return Evaluation(lambda: self.held_out(config, trainee), every, self.inputs.score, config.sgd.patience)
 
     def _train(
@@ -192,11 +204,12 @@ def fine_tuning(config: EfficientConfig) -> int:
     return config.sgd.finetune_steps if first_phase(config) == FROZEN else 0
 
 
-def evaluate_every(config: EfficientConfig, longest: int, images: int) -> int:
-    """Returns the steps between evaluations on held-out labels: an epoch.
+def evaluate_every(config: EfficientConfig, phase: str, longest: int, images: int) -> int:
+    """Returns the steps between evaluations on held-out labels: an epoch of the images that are trained on.
 
-    Of few images it is `eval_every` instead, since an evaluation after each of their epochs would take longer than the
-    training. Short phases have at least `min_evals`.
+    Of few images it is --look_steps or, fine-tuned, --finetune_look_steps: an evaluation after each epoch of a frozen
+    phase could take longer than the training. Short phases have at least --least_looks.
     """
     sgd, epoch = config.sgd, math.ceil(images / config.training.batch_size)
-    return min(max(epoch, sgd.eval_every), math.ceil(longest / sgd.min_evals))
+    least = sgd.finetune_look_steps if phase == FINE_TUNED else sgd.look_steps
+    return min(max(epoch, least), math.ceil(longest / sgd.least_looks))

@@ -15,7 +15,7 @@ import tensorflow as tf
 from cpc_tf.data import pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.data.views import PlainAndAugmented, RandomSizedCrop, View
-from cpc_tf.efficient.config import NONE, EfficientConfig, PropagationConfig
+from cpc_tf.efficient.config import EfficientConfig, PropagationConfig
 from cpc_tf.encoders.layers import running_statistics_kept
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.keras import keras
@@ -56,7 +56,7 @@ def divergence(target: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 def pseudo_labels(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.Tensor, Metrics]:
     """The class that the classifier predicts now counts as the label (Lee 2013).
 
-    Zhai et al. 2019, whose figures the paper quotes, train twice instead: on the labels, then on predictions for all.
+    Zhai et al. 2019, whose figures the paper quotes, train twice instead: --propagation=self_training.
 
     Returns:
       The weighted cross-entropy of the predicted classes, equation 15 there, and its weight, equation 16.
@@ -130,8 +130,8 @@ METHODS = {
 
 
 def method_of(config: PropagationConfig) -> Method | None:
-    """Returns the method of --propagation; None: there is none."""
-    return None if config.propagation == NONE else METHODS[config.propagation]
+    """Returns the method of --propagation; None: there is no loss of pictures without labels."""
+    return METHODS.get(config.propagation)
 
 
 class Propagation:

@@ -6,38 +6,30 @@ with the best of them on all chosen labels, and tested once.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
-from cpc_tf.data import catalog
 from cpc_tf.data.pipeline import fetching
-from cpc_tf.data.source import Source
-from cpc_tf.efficient.classifier import SUPERVISED, Classification
-from cpc_tf.efficient.config import NONE, EfficientConfig
-from cpc_tf.efficient.inputs import Inputs, Labels, choose_labels, from_encoder, from_labels, guessing
+from cpc_tf.efficient.classifier import Classification
+from cpc_tf.efficient.config import NONE, PARTS, SELF_TRAINING, EfficientConfig
+from cpc_tf.efficient.data import Data, choose, open_data, relabelled
+from cpc_tf.efficient.inputs import Inputs, Labels, from_encoder, from_labels, guessing
 from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, load_encoder
+from cpc_tf.efficient.selection import Selection, as_given, found, select
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, predictions_csv
 from cpc_tf.evaluation.scores import calibration
-from cpc_tf.settings import ConfigError, replace
-from cpc_tf.training import loop
+from cpc_tf.files import read_json, to_json
+from cpc_tf.settings import replace
 from cpc_tf.training.kept_data import keep_data
-from cpc_tf.training.phases import FINE_TUNED, REFIT, SEARCH, Length, choose, held_out, in_folder
+from cpc_tf.training.phases import FINE_TUNED, REFIT, SEARCH, Length, in_folder
 from cpc_tf.training.workdir import Workdir, open_run, read_config
 
-# Fields of a trial that diverged, in place of its scores.
-DIVERGED = {"steps": 0, "diverged": True}
-
-# Datasets of TFDS that are a part of another one's training images, with all its test images -> that one, which part.
-# Without a name of its part the first one is TFDS' default.
-PARTS = {
-    **dict.fromkeys(("imagenet2012_subset", "imagenet2012_subset/1pct"), ("imagenet2012", 0.01)),
-    "imagenet2012_subset/10pct": ("imagenet2012", 0.1),
-}
+PSEUDO_LABELS = "pseudo_labels.json"  # of self-training: the label of each picture that the second training learns from
 
 
 def efficient(config: EfficientConfig) -> dict[str, Any]:
@@ -51,15 +43,7 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
     with open_run(config, "efficient") as (workdir, strategy):
         data = open_data(config)
         keep_data(workdir, strategy, data.splits)
-        result, phases = workdir.result(_is_whole), None
-        if result is None:
-            result, phases = _run(workdir, strategy, data)
-        else:
-            print(f"{config.workdir}: already finished", flush=True)
-        kind = label_kinds.of_result(result)
-        for phase in result["phases"]:
-            print(f"{phase:12} {kind.described(result, phase)}")
-        print(*kind.remarks(result), f"results: {config.workdir}", sep="\n", flush=True)
+        result, phases = _finished(config, workdir, strategy, data)
         if config.labels.refit and REFIT not in result:
             result = _refit(workdir, result, phases or prepare(workdir.config, strategy, data)[1])
         if REFIT in result:
@@ -72,40 +56,63 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
     return result
 
 
+def _finished(
+    config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy, data: Data
+) -> tuple[dict[str, Any], Phases | None]:
+    """Finishes a run if need be and prints what it reached; returns its result, and its phases if it was not finished.
+
+    `config` are the settings as they are given; those of `workdir` may have been derived by a session before.
+    """
+    result, phases = workdir.result(_is_whole), None
+    if result is None:
+        taught = None
+        if config.propagation.propagation == SELF_TRAINING:
+            taught = _taught(config.of_teacher(), workdir, strategy, data)
+        result, phases = _run(workdir, strategy, data, taught)
+    else:
+        print(f"{workdir.path}: already finished", flush=True)
+    kind = label_kinds.of_result(result)
+    for phase in result["phases"]:
+        print(f"{phase:12} {kind.described(result, phase)}")
+    print(*kind.remarks(result), f"results: {workdir.path}", sep="\n", flush=True)
+    return result, phases
+
+
+def _taught(config: EfficientConfig, student: Workdir, strategy: tf.distribute.Strategy, data: Data) -> np.ndarray:
+    """Returns the class that the first classifier of self-training predicts of each of its pictures, int64 [N].
+
+    It is trained, tested and selected as a run of its own; its predictions are kept in the directory of `student`.
+    """
+    path = student.file(PSEUDO_LABELS)
+    if tf.io.gfile.exists(path):
+        return np.array(read_json(path)["predicted"], np.int64)
+    print(f"self-training, first on the labels alone: {config.workdir}", flush=True)
+    workdir, pool, data = Workdir(config, "efficient", student.chief), data.pool, data._replace(unlabelled=None)
+    result, phases = _finished(config, workdir, strategy, data)
+    phases = phases or prepare(workdir.config, strategy, data)[1]
+    for name, chosen in _settings_of_phases(workdir, result).items():  # trained before, only restored
+        steps = result["phases"][name]["steps"]
+        if name == first_phase(config):
+            trainee = phases.first(in_folder(chosen, name), "chosen", Length(steps))
+        else:
+            trainee, _ = phases.fine_tune(in_folder(chosen, name), trainee, "chosen", steps)
+    with fetching(pool):
+        predicted = trainee.classes(phases.inputs.images(pool))
+    student.write(PSEUDO_LABELS, to_json({"predicted": predicted.tolist()}))
+    return predicted
+
+
 def _is_whole(result: dict[str, Any]) -> bool:
     phases, main = result.get("phases"), label_kinds.of_result(result).main
     scores = phases.values() if isinstance(phases, dict) and phases else [None]
     return all(isinstance(phase, dict) and main in phase for phase in scores)
 
 
-class Data(NamedTuple):
-    """What a run learns from and is tested on."""
-
-    source: Source
-    test_source: Source
-    unlabelled: Source | None  # for label propagation
-    summary: str  # lines for the user
-
-    @property
-    def splits(self) -> dict[str, Source | None]:
-        return {"split": self.source, "test_split": self.test_source, "unlabelled": self.unlabelled}
-
-
-def open_data(config: EfficientConfig) -> Data:
-    """Opens the splits of a run. Raises ConfigError if one leads nowhere or does not fit the settings."""
-    source, test_source, summary = catalog.open_pair(replace(config.data, unlabelled=""), config.labels.test_split)
-    method = config.propagation.propagation
-    if method == NONE:
-        return Data(source, test_source, None, summary)
-    if source.multi_label:
-        raise ConfigError("propagation", method, "needs pictures with one label each; these have several")
-    unlabelled = catalog.open_unlabelled(config.data, source)
-    line = f"--propagation={method}: {unlabelled.num_examples} images, whose labels are not used"
-    return Data(source, test_source, unlabelled, f"{summary}\n{line}")
-
-
 def prepare(
-    config: EfficientConfig, strategy: tf.distribute.Strategy, data: Data | None = None
+    config: EfficientConfig,
+    strategy: tf.distribute.Strategy,
+    data: Data | None = None,
+    taught: np.ndarray | None = None,
 ) -> tuple[Labels, Phases]:
     """Prints a summary of the data, chooses the labels and loads the encoder.
 
@@ -115,39 +122,47 @@ def prepare(
       config: of the run.
       strategy: of the run.
       data: as `open_data` returns it, which is called without it.
+      taught: for the second training of self-training, see `_taught`.
 
     Raises:
-      ConfigError: see `open_data`, `choose_labels` and `load_encoder`.
+      ConfigError: see `open_data`, `choose` and `load_encoder`.
     """
     config, encoder_line = from_encoder(config)
-    source, test_source, unlabelled, summary = data or open_data(config)
-    print(summary, flush=True)
+    data = data or open_data(config)
+    print(data.summary, flush=True)
     if config.classifier.encoder == PIXELS and config.classifier.blocks:
         blocks = config.classifier.head_blocks
         print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
-    labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed, source.groups())
-    guess = guessing(source.labels()[labels.chosen])
-    config, labels_line = from_labels(config, labels, strategy.num_replicas_in_sync, guess)
-    for line in filter(None, (encoder_line, labels_line)):
+    labels, split_line = choose(config, data)
+    source, learned, unlabelled, taught_line = data.source, labels, data.pool, ""
+    if taught is not None:
+        source, learned = relabelled(source, labels, unlabelled, taught)
+        unlabelled, known = None, len(labels.chosen)
+        taught_line = f"self-training, anew on {source.num_examples} pictures: {known} labels, the others predicted"
+    guess = guessing(source.labels()[learned.chosen])
+    config, labels_line = from_labels(config, learned, strategy.num_replicas_in_sync, guess)
+    for line in filter(None, (encoder_line, split_line, taught_line, labels_line)):
         print(line, flush=True)
     encoder = load_encoder(config, strategy)
     if config.augment.policy.always_grey:
         print(f"--augment={config.augment.title}: images are grey, in the test, too", flush=True)
     else:
         warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
-    inputs = Inputs(config, encoder, source, test_source, labels, strategy, unlabelled)
+    inputs = Inputs(config, encoder, source, data.test_source, learned, strategy, unlabelled, data.validation)
     return labels, Phases(encoder, inputs, strategy)
 
 
-def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> tuple[dict[str, Any], Phases]:
-    labels, phases = prepare(workdir.config, strategy, data)
+def _run(
+    workdir: Workdir, strategy: tf.distribute.Strategy, data: Data, taught: np.ndarray | None
+) -> tuple[dict[str, Any], Phases]:
+    labels, phases = prepare(workdir.config, strategy, data, taught)
     config = workdir.config = phases.inputs.config
     (source, test_source), names = phases.inputs.sources, phases.inputs.class_names
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)
     with fetching(*phases.inputs.sources, *filter(None, [phases.inputs.unlabelled])):
-        if labels.held_out is None:
+        if not phases.inputs.held_out:
             print("nothing is held out: settings and lengths as given", flush=True)
             selection = as_given(config)._replace(finetune_steps=fine_tuning(config))
         else:
@@ -156,18 +171,22 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> tupl
     kind, outputs = phases.inputs.kind, (tested.logits, tested.labels)
     workdir.write(PREDICTIONS, predictions_csv(test_source.names(), *outputs, names, kind))
     _draw(phases, workdir)
-    held_out = len(labels.held_out) if selection.records else 0
+    held_out, validation = phases.inputs.held_out if selection.records else 0, config.labels.validation_split
     dataset, part = PARTS.get(config.data.origin.partition(":")[0], (config.data.origin, 1.0))
     result = workdir.finish(
         {
             "encoder": config.classifier.encoder,
             "identity": phases.encoder.identity.to_json(),
             "backbone": selection.config.classifier.backbone,
+            "head_blocks": selection.config.classifier.blocks,
+            **phases.parameters,
             "dataset": dataset,
+            "test_split": config.labels.test_split,
             "num_classes": len(names),
             "class_names": names,
             "label_fraction": part * labels.fraction,
             "num_train_labels": len(labels.chosen),
+            **({"validation": {"split": validation, "labels": phases.inputs.held_out}} if validation else {}),
             "levels": source.intensity_range,
             "seed": config.training.seed,
             **tested.scores,
@@ -184,137 +203,17 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> tupl
     return result, phases
 
 
-class Selection(NamedTuple):
-    """The settings to train with on all chosen labels."""
-
-    records: list[dict[str, Any]]  # of all trials; empty if there was nothing to choose
-    config: EfficientConfig  # the run's settings with the best of these
-    length: Length | None = None  # of the first phase, if it was chosen; None: as given
-    finetune_steps: int = 0  # length of fine-tuning; 0 if there is none, or if none was best
-
-    @property
-    def temperature(self) -> float | None:
-        """The temperature of the classifier that was chosen, which has not seen the held-out labels; None: unknown."""
-        chosen = [record for record in self.records if record["chosen"]]
-        return chosen[-1].get("held_out_temperature") if chosen else None
-
-
-def select(config: EfficientConfig, phases: Phases) -> Selection:
-    """Selects settings of the first phase on the held-out labels and then, with the best, the length of fine-tuning.
-
-    The temperature is fitted on the same labels, so a frozen phase is trained without them even if nothing is chosen.
-
-    Raises:
-      Diverged: all settings diverge. If only some do, they are recorded and not chosen.
-    """
-    phase, tried = first_phase(config), trials(config)
-    if len(tried) == 1 and phase == SUPERVISED and not config.sgd.patience:
-        return as_given(config)  # only for the temperature it would take as long again
-    records, divergence = [], None
-    for number, settings in enumerate(tried):
-        trial = replace(in_folder(config, SEARCH, phase, str(number)), **settings)
-        try:
-            scores = _scores(trial, phases)
-        except loop.Diverged as error:
-            divergence, scores = error.with_traceback(None), DIVERGED  # whose frames hold a network
-        records.append({"phase": phase, **settings, **scores, "chosen": False})
-        _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1], phases)
-    if divergence and all(record.get("diverged") for record in records):
-        raise divergence
-    chosen = choose(records, phases.inputs.score)
-    length = Length(records[chosen]["steps"], records[chosen]["drop_step"]) if config.sgd.patience else None
-    selection = Selection(records, replace(config, **tried[chosen]), length)
-    if not fine_tuning(config):
-        return selection
-    # Chosen lengths are trained once more: of a phase that went on after them only the last checkpoints are there.
-    names = [SEARCH, phase, str(chosen), *(["best"] if length else [])]
-    return _select_length(selection, in_folder(selection.config, *names), phases)
-
-
-def as_given(config: EfficientConfig) -> Selection:
-    """Returns the settings as they are given, where there is nothing to choose."""
-    return Selection([], replace(config, **trials(config)[0]))
-
-
-def _scores(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
-    """Trains the first phase of a trial, of the given length or until its score stays; returns what it reached.
-
-    A function of its own, so that no network of a trial is left when the next one is loaded.
-    """
-    if trial.sgd.patience:
-        reached = phases.converge(trial)
-        return {**held_out(reached.best), **reached.length._asdict(), "converged": reached.ended}
-    trainee = phases.first(trial, "fit")
-    return {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
-
-
-def _select_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
-    """Selects rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
-    config = selection.config
-    start = phases.first(first, "fit", selection.length)  # of a given length: finished before, only restored
-    weights = start.classifier.get_weights()
-    untuned = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
-    records, rates = [untuned], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
-    for rate in rates:
-        tuned = replace(in_folder(config, SEARCH, FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
-        trial = {"phase": FINE_TUNED, "encoder_rate": rate}
-        start.classifier.set_weights(weights)
-        try:
-            _, steps = phases.fine_tune(tuned, start, "fit", config.sgd.finetune_steps, evaluated=True)
-            evaluated = [step for step in steps if phases.inputs.score in step]
-            records += [{**trial, **held_out(step), "steps": step["step"], "chosen": False} for step in evaluated]
-        except loop.Diverged:
-            records.append({**trial, **DIVERGED, "chosen": False})
-        _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1], phases)
-    chosen = records[choose(records, phases.inputs.score)]
-    tuned = replace(config, encoder_rate=chosen["encoder_rate"] or rates[0])
-    return Selection([*selection.records, *records], tuned, selection.length, chosen["steps"])
-
-
-def trials(config: EfficientConfig) -> list[dict[str, Any]]:
-    """Returns the settings to try in the first phase, {flag: value}: the given ones, then random ones.
-
-    Rates, multiples of the batch and several backbones are drawn from their lists, weight decay uniformly on the log
-    scale, dropout uniformly. A function of the seed: trial n is the same whatever the number of trials.
-    """
-    search, backbones = config.search, config.classifier.backbones
-    settings = {
-        "learning_rate": config.sgd.learning_rate,
-        "weight_decay": config.sgd.weight_decay,
-        "dropout": config.classifier.dropout,
-        "batch_size": config.training.batch_size,
-    }
-    several = len(backbones) > 1
-    tried = [{**settings, **({"backbone": backbones[0]} if several else {})}]
-    for number in range(1, search.search_trials):
-        random = np.random.default_rng([config.training.seed, number])
-        decay = np.exp(random.uniform(*np.log(search.numbers("search_decays"))))
-        tried.append(
-            {
-                "learning_rate": float(random.choice(search.numbers("search_rates") or [settings["learning_rate"]])),
-                "weight_decay": float(f"{decay:.3g}"),
-                "dropout": min(0.99, round(random.uniform(*search.numbers("search_dropouts")), 3)),
-                "batch_size": settings["batch_size"] * int(random.choice(search.numbers("search_multiples"))),
-                **({"backbone": str(random.choice(backbones))} if several else {}),
-            }
-        )
-    return tried
-
-
-def _report(title: str, record: dict[str, Any], phases: Phases) -> None:
-    """Prints what a trial scored on the held-out labels, and on how many."""
-    if record.get("diverged"):
-        print(f"{title}: diverged", flush=True)
-    else:
-        kind = phases.inputs.kind
-        scores = {kind.main: record[f"held_out_{kind.main}"], "tested": phases.inputs.held_out}
-        print(f"{title}: held-out {kind.score_names[kind.main]} {kind.value(kind.main, scores)}", flush=True)
-
-
 def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict[str, Any]]]:
-    """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
-    config, steps, first = selection.config, selection.finetune_steps, first_phase(selection.config)
-    trainee = _on_chosen(config, phases, selection.records, selection.length)
+    """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each.
+
+    A length that was found on a part of these labels is kept in epochs.
+    """
+    config, length, steps = selection.config, selection.length, selection.finetune_steps
+    if length:
+        more = phases.inputs.size("chosen") / phases.inputs.size("fit")
+        length, steps = length.times(more), round(steps * more)
+    first = first_phase(config)
+    trainee = _on_chosen(config, phases, selection.records, length)
     tested = phases.test(config, trainee)
     results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
     if fine_tuning(config):
@@ -343,30 +242,36 @@ def _on_chosen(
 def _refit(workdir: Workdir, result: dict[str, Any], phases: Phases) -> dict[str, Any]:
     """Trains the phases of a run that has its result on all labels, those of the test too; returns it with 'refit'.
 
-    Settings and lengths are those that the run chose. With --stop_at_loss the classifier goes on from the tested one.
+    Settings and lengths are those that the run chose; a length that --patience found is kept in epochs. With
+    --stop_at_loss the classifier goes on from the tested one.
     """
     workdir.begin(0)  # a run that had ended without --refit has it from now on
-    names = [name for name, phase in result["phases"].items() if phase["steps"]]
-    chosen = {name: replace(read_config(workdir.file(name), EfficientConfig), workdir=workdir.path) for name in names}
-    first, length, begin = first_phase(workdir.config), None, None
-    if workdir.config.sgd.patience:
-        record = next(record for record in result["search"] if record["chosen"])
-        length = Length(record["steps"], record["drop_step"])
+    chosen = _settings_of_phases(workdir, result)
+    first, length, begin, more = first_phase(workdir.config), None, None, 1.0
     if workdir.config.sgd.stop_at_loss:
-        begin = _on_chosen(chosen[first], phases, result["search"], length)  # trained before, only restored
-    phases = phases.on_all_labels()
+        begin = _on_chosen(chosen[first], phases, result["search"], None)  # trained before, only restored
+    before, phases = phases.inputs, phases.on_all_labels()
+    if workdir.config.sgd.patience:
+        length = found(result["search"]).times(phases.inputs.count / before.size("fit"))
+        more = phases.inputs.count / before.count
     count, views = phases.inputs.count, phases.inputs.config.sgd.cached_views
     print(f"refit: on all {count} labels, those of the test too", flush=True)
     steps = {}
     with fetching(*phases.inputs.sources, *filter(None, [phases.inputs.unlabelled])):
-        for name in names:
+        for name in chosen:
             config = in_folder(replace(chosen[name], cached_views=views), REFIT, name)
             if name == first:
                 trainee = phases.first(config, "chosen", length, begin)
             else:
-                trainee, _ = phases.fine_tune(config, trainee, "chosen", result["phases"][name]["steps"])
+                trainee, _ = phases.fine_tune(config, trainee, "chosen", round(result["phases"][name]["steps"] * more))
             steps[name] = {"steps": int(trainee.step.numpy())}
     return workdir.finish({**result, REFIT: {"num_train_labels": count, "phases": steps}})
+
+
+def _settings_of_phases(workdir: Workdir, result: dict[str, Any]) -> dict[str, EfficientConfig]:
+    """Returns {phase: settings} of those that a run with this result trained, in its directory: as they were chosen."""
+    names = [name for name, phase in result["phases"].items() if phase["steps"]]
+    return {name: replace(read_config(workdir.file(name), EfficientConfig), workdir=workdir.path) for name in names}
 
 
 def _draw(phases: Phases, workdir: Workdir) -> None:

@@ -32,6 +32,8 @@ class Identity:
     module: str = ""  # handle or last path component of the TF-Hub module, if it comes from one
     began_with: str = ""  # the module that its pre-training began with, likewise
     steps: int | None = None  # of its training, if it comes from a module
+    method: str = ""  # how the pre-training is called, 'CPC v1'; see `ObjectiveSettings.method`
+    rung: str = ""  # the step of a ladder that the pre-training is, --rung
 
     def to_json(self) -> dict[str, Any]:
         """The value of 'identity' in a result.json."""
@@ -72,7 +74,8 @@ def _is_range(value: Any) -> bool:
 # Key -> whether a value is valid.
 _RULES: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(
-        ("module", "objective", "dataset", "augment", "augment_changes", "run", "weights", "phase"), _is_text
+        ("module", "objective", "method", "rung", "dataset", "augment", "augment_changes", "run", "weights", "phase"),
+        _is_text,
     ),
     **dict.fromkeys(
         ("seed", "step", "num_train_labels", "feature_dim", "parameters"),
@@ -93,6 +96,8 @@ class Training:
 
     module: str | None = None  # name of the module that holds these values
     objective: str | None = None  # by which it was pre-trained; None if it learned from labels
+    method: str | None = None  # see `Identity`
+    rung: str | None = None
     dataset: str | None = None  # that it learned from
     augment: str | None = None  # the policy of the augmentation, and its changes: the flags of these names
     augment_changes: str | None = None
@@ -117,6 +122,11 @@ class Training:
         if self._first.on_labels:
             return LABELS
         return f"{self._first.objective}+{LABELS}" if self.on_labels else self._first.objective
+
+    @property
+    def pretraining(self) -> tuple[str, str]:
+        """Method and rung of the pre-training; see `Identity`."""
+        return self._first.method or "", self._first.rung or ""
 
     @property
     def began_with(self) -> str:
@@ -175,6 +185,7 @@ class EncoderCard:
 
     def identity(self, module: str) -> Identity:
         """The identity, for results, of an encoder from this module."""
+        method, rung = self.training.pretraining
         return Identity(
             trained_by=self.training.trained_by,
             architecture=self.encoder.encoder,
@@ -184,6 +195,8 @@ class EncoderCard:
             module=module_name(module),
             began_with=self.training.began_with,
             steps=self.training.step,
+            method=method,
+            rung=rung,
         )
 
     def to_json(self) -> dict[str, Any]:

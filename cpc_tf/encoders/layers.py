@@ -12,6 +12,7 @@ import contextvars
 import functools
 import pathlib
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from absl import logging
@@ -218,36 +219,59 @@ class LayerNorm(keras.layers.Layer):
         return tf.reshape(y, [x.shape[0] or -1, height, width, x.shape[-1]])
 
 
-_UPDATED = contextvars.ContextVar("updated", default=True)
+class BatchStatistics(NamedTuple):
+    """How batch norm takes its statistics in training; see `batch_statistics`."""
+
+    updated: bool = True  # whether the running ones follow those of the batch
+    groups: int = 1  # of what a replica is given, each with statistics of its own
+    replicas: int = 0  # over which a group extends; 0: all
+
+    @staticmethod
+    def now() -> BatchStatistics:
+        """Returns what holds here."""
+        return _STATISTICS.get(BatchStatistics())
+
+
+_STATISTICS: contextvars.ContextVar[BatchStatistics] = contextvars.ContextVar("statistics")
 
 
 @contextlib.contextmanager
-def running_statistics_kept() -> Iterator[None]:
-    """Lets batch norm use the statistics of a batch in training, and leave its running ones as they are."""
-    token = _UPDATED.set(False)
+def batch_statistics(**changes: Any) -> Iterator[None]:
+    """Changes some fields of `BatchStatistics` for what this thread computes inside the context."""
+    token = _STATISTICS.set(BatchStatistics.now()._replace(**changes))
     try:
         yield
     finally:
-        _UPDATED.reset(token)
+        _STATISTICS.reset(token)
+
+
+# Lets batch norm use the statistics of a batch in training, and leave its running ones as they are.
+running_statistics_kept = functools.partial(batch_statistics, updated=False)
 
 
 class BatchNorm(keras.layers.BatchNormalization):
-    """Keras' batch norm with the statistics of all replicas, so that the answer is that of one device."""
+    """Keras' batch norm with the statistics of all replicas or of groups, so that the answer is that of one device."""
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Normalizes [N, H, W, C]."""
-        updated = _UPDATED.get()
-        if not training or (updated and replicas() == 1):
+        """Normalizes [N, H, W, C]; the images of a group follow each other."""
+        how = BatchStatistics.now()
+        if not training or (how == BatchStatistics() and replicas() == 1):
             return super().call(inputs, training=training)
         x = tf.cast(inputs, tf.float32)
-        mean, variance = moments(x)
-        count = tf.cast(tf.size(x) // x.shape[-1] * replicas(), tf.float32)
-        # The running variance is that of a sample, as on one device.
-        running_values = (self.moving_mean, mean), (self.moving_variance, variance * count / (count - 1.0))
-        for running, value in running_values if updated else ():
-            running.assign(running * self.momentum + value * (1.0 - self.momentum))
+        grouped = tf.reshape(x, [how.groups, -1, x.shape[-1]])  # [G, N*H*W/G, C]
+        mean, variance = moments(grouped, 1, how.replicas)  # [G, 1, C] each
+        if how.updated:
+            # The running variance is that of a sample, as on one device.
+            count = tf.cast(tf.shape(grouped)[1] * (how.replicas or replicas()), tf.float32)
+            running_values = (self.moving_mean, mean), (self.moving_variance, variance * count / (count - 1.0))
+            for running, value in running_values:
+                value = tf.reduce_mean(value, [0, 1])  # [C], of the groups
+                if how.replicas:
+                    value = _mean_of_replicas(value)
+                running.assign(running * self.momentum + value * (1.0 - self.momentum))
         scale = self.gamma if self.scale else None
-        return tf.cast(tf.nn.batch_normalization(x, mean, variance, self.beta, scale, self.epsilon), inputs.dtype)
+        y = tf.nn.batch_normalization(grouped, mean, variance, self.beta, scale, self.epsilon)
+        return tf.cast(tf.reshape(y, tf.shape(x)), inputs.dtype)
 
 
 def has_batch_norm(module: tf.Module, exchanging: bool = True) -> bool:
@@ -262,17 +286,34 @@ def replicas() -> int:
     return replica.num_replicas_in_sync if replica else 1
 
 
-def moments(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns mean and variance, [D] each, of float32 [..., D] over all other axes and all replicas."""
+def moments(x: tf.Tensor, kept: int = 0, extent: int = 0) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns mean and variance of float32 [..., D] over all axes but the first `kept` and the last, and over replicas.
+
+    Args:
+      x: of this replica.
+      kept: the number of axes in front that stay.
+      extent: as in `BatchStatistics.replicas`.
+
+    Returns:
+      Two tensors of x's shape with 1 in place of the other axes.
+    """
 
     def mean_of(values: tf.Tensor) -> tf.Tensor:
-        mean = tf.reduce_mean(values, list(range(x.shape.rank - 1)))
-        if replicas() == 1:
-            return mean
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, mean)
+        return _mean_of_replicas(tf.reduce_mean(values, list(range(kept, x.shape.rank - 1)), keepdims=True), extent)
 
     mean = mean_of(x)
     return mean, mean_of(tf.square(x - mean))
+
+
+def _mean_of_replicas(values: tf.Tensor, extent: int = 0) -> tf.Tensor:
+    """Returns the mean of [...] over the `extent` replicas of this one's group, 0: over all; in replica context."""
+    if extent == 1 or replicas() == 1:
+        return values
+    replica = tf.distribute.get_replica_context()
+    if extent in (0, replicas()):
+        return replica.all_reduce(tf.distribute.ReduceOp.MEAN, values)
+    everything = tf.reshape(replica.all_gather(values[None], axis=0), [-1, extent, *values.shape])
+    return tf.reduce_mean(tf.gather(everything, replica.replica_id_in_sync_group // extent), 0)
 
 
 class Identity(keras.layers.Layer):

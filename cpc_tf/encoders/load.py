@@ -285,11 +285,6 @@ def load_feature_maps(
             )
     else:
         replace(encoder.config, recompute=recompute)  # refuses what is not an option of the network
-        if recompute and encoder.config.norm == "batch" and update_statistics:
-            raise ConfigError(
-                f"--recompute: with the batch norm of --encoder={shown(text)} a step would average the statistics of "
-                "its batch twice; leave it out"
-            )
         encoder.recompute = recompute
     loaded = LoadedEncoder(encoder, name, card, backbone, seed, endpoint, update_statistics)
     # Traced before any model is built: Keras would wrap what is raised in its layers.

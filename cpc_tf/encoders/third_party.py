@@ -19,6 +19,8 @@ from cpc_tf.texts import listed, shown
 
 # The endpoint that gives the latents of our modules' patch grid instead of maps of the whole image.
 LATENTS = "latents"
+# Before the name of an output of a TF1 graph: the map that it is pooled from.
+BEFORE = "before:"
 _SERVED = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 # Names that may also stand for a module's only output, which has no name.
 _NAMELESS = ("", "feature_map", "features", LATENTS)
@@ -32,7 +34,8 @@ def open_encoder(
     Args:
       name: of the kind MODULE or GRAPH.
       signature: of a SavedModel; '': its call, else 'serving_default' or its only one, in TF1 format 'default'.
-      endpoint: which output is wanted; '': the default output.
+      endpoint: which output is wanted; '': the default output. Of a TF1 graph it may be a tensor by its name there, as
+        'encoder/relu:0', or 'before:OUTPUT', the map that an output is pooled from.
       side: of the images, px.
       flag: that names the endpoint, for messages.
       trainable: whether its variables shall be trained, if it has some that can be.
@@ -59,6 +62,8 @@ def open_encoder(
         signature = _SERVED if _SERVED in names else names[0]
     if signature:
         layer = Signature(module, signature, text, side, name.pixels)
+        if ":" in endpoint:
+            layer.look_inside(endpoint, flag)
         if not name.pixels:
             logging.warning(
                 "--encoder=%s: signature %s is given pixels in [0, 1]; name its range if it is another, as "
@@ -123,14 +128,36 @@ class Signature(keras.layers.Layer):
         if not spec.dtype.is_floating and (pixels or UNIT) != "0..255":
             raise ConfigError(f"{subject} {spec.dtype.name}, whole numbers: --encoder=0..255:{shown(text)}")
         super().__init__(name=signature, trainable=False)
-        self.resolved_object, self._function = module, module.signatures[signature]
-        self._takes = (next(iter(inputs)), spec.dtype)
+        self.resolved_object, self._text, self._takes = module, text, spec.dtype
+        function, (takes,) = module.signatures[signature], inputs
+        self._function = lambda images: function(**{takes: images})
+
+    def look_inside(self, endpoint: str, flag: str) -> None:
+        """Makes a tensor of its graph the only output; see `open_encoder`. Raises ConfigError."""
+        function = self.resolved_object.signatures[self.name]
+        if not is_tf1_hub(self.resolved_object):
+            raise ConfigError(
+                flag, endpoint, f"--encoder={shown(self._text)} is no module of TF1 format; name one of its outputs"
+            )
+        images, graph = function.inputs[0], function.graph
+        tensors = [x for operation in graph.get_operations() for x in operation.outputs]
+        maps = [x.name for x in tensors if fits(x, (4,)) and x.shape[0] is None and x is not images]
+        name = endpoint
+        if endpoint.startswith(BEFORE):
+            output = function.structured_outputs.get(endpoint.removeprefix(BEFORE))
+            above = [] if output is None else [output]
+            for x in above:  # breadth first: the list grows
+                above += [] if x.name in maps else [y for y in x.op.inputs if all(y is not z for z in above)]
+            name = next((x.name for x in above if x.name in maps), "")
+        if name not in (x.name for x in tensors):
+            least = f"maps of its graph, the last ones: {listed(maps[-5:])}" if maps else "no maps in its graph"
+            raise ConfigError(flag, endpoint, f"no such tensor in --encoder={shown(self._text)}; {least}")
+        self._function = function.prune(images, {endpoint: graph.get_tensor_by_name(name)})
 
     def call(self, images: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
         """Images float32 [N, H, W, 3] -> {name: output}."""
-        name, dtype = self._takes
-        values = images if dtype.is_floating else tf.round(images)
-        return self._function(**{name: tf.cast(values, dtype)})
+        values = images if self._takes.is_floating else tf.round(images)
+        return self._function(tf.cast(values, self._takes))
 
 
 def _signatures(module: Any) -> list[str]:

@@ -210,7 +210,7 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
 
     side, names = geometry.image_size, _class_names(result, workdir)
     traced = tf.function(latents).get_concrete_function(tf.TensorSpec([1, side, side, 3], tf.uint8))
-    classifier = LinearClassifier(len(names))
+    classifier = LinearClassifier(len(names), run.probe.latent_norm)
     classifier.build([None, *traced.structured_outputs.shape[1:]])
     step = read_checkpoint(workdir, step, lambda path: restore(path, classifier=classifier))
     model = Classifying(

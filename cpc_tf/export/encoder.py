@@ -222,6 +222,8 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
     objective, result = run.objective.kind, result_of(workdir)
     training = Training(
         objective=objective.NAME,
+        method=run.objective.settings.method(run.augment.augment),
+        rung=run.rung or None,
         dataset=dataset_name(run.data.origin),
         augment=run.augment.augment,
         augment_changes=run.augment.augment_changes or None,

@@ -1,27 +1,33 @@
-"""The linear classifier of appendix B: the model, a training step, and the test."""
+"""The linear classifiers of appendix B and of CPC v1: the model, a training step, and the test."""
 
 from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.encoders.layers import BatchNorm
+from cpc_tf.data.views import GREY
+from cpc_tf.encoders.layers import BatchNorm, Identity
 from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.inference import on_replicas
 from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.training.optimizer import adam
+from cpc_tf.training.optimizer import Schedule, adam, sgd
 from cpc_tf.training.trainee import Rows, Trainee
+
+MOMENTUM = 0.9  # of SGD, as in CPC v1
 
 
 class LinearClassifier(keras.Model):
-    """Batch norm without scale, a 1x1 convolution to the logits, and their mean over the grid."""
+    """Batch norm without scale, unless `norm` is False, a 1x1 convolution to the logits, and their mean over the grid.
 
-    def __init__(self, num_classes: int):
+    Without the norm these are the logits of the mean latent, as in CPC v1.
+    """
+
+    def __init__(self, num_classes: int, norm: bool = True):
         super().__init__(name="linear")
-        self.norm = BatchNorm(scale=False, momentum=0.9, name="norm")
+        self.norm = BatchNorm(scale=False, momentum=0.9, name="norm") if norm else Identity(name="norm")
         self.logits = keras.layers.Conv2D(num_classes, [1, 1], name="logits")
 
     def call(self, latents: tf.Tensor, training: bool = False) -> tf.Tensor:
@@ -30,7 +36,7 @@ class LinearClassifier(keras.Model):
 
 
 class LinearTraining(Trainee):
-    """Trains a `LinearClassifier` with Adam. The paper states only the rate; the rest is Keras' default.
+    """Trains a `LinearClassifier`. Of Adam the paper states only the rate; the rest is Keras' default.
 
     Args:
       config: settings of the run.
@@ -53,12 +59,14 @@ class LinearTraining(Trainee):
         self.encode = self.compiled(encode)
         keras.utils.set_random_seed(config.training.seed)
         with strategy.scope():
-            self.classifier = LinearClassifier(num_classes)
+            self.classifier = LinearClassifier(num_classes, config.probe.latent_norm)
             self.classifier.build([None, *latent_shape])
-            optimizer = adam(config.probe.learning_rate)
+            rate, drops = config.probe.learning_rate, config.probe.numbers("drop_steps")
+            rate = Schedule(rate, drops=drops) if drops else rate
+            optimizer = sgd(rate, MOMENTUM) if config.probe.optimizer == "sgd" else adam(rate)
         self.set_up(
             {"optimizer": (optimizer, self.classifier.trainable_variables)},
-            of_whole_batch="batch norm's statistics",
+            of_whole_batch="batch norm's statistics" if config.probe.latent_norm else "",
             classifier=self.classifier,
         )
 
@@ -71,8 +79,27 @@ class LinearTraining(Trainee):
         metrics = self.kind.metrics(logits, labels)
         return metrics["loss"], metrics
 
-    def test(self, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
-        """Returns logits [N, classes] and labels of finite batches of {'patches' or 'latents', 'label'}."""
-        logits = on_replicas(lambda batch: self.classifier(self.inputs(batch)[0]), self.strategy, self.rows)
-        tested = [(logits(batch).numpy(), batch["label"].numpy()) for batch in batches]
+    def test(self, batches: tf.data.Dataset, by_channel: bool = False) -> tuple[np.ndarray, ...]:
+        """Tests finite batches of {'patches' or 'latents', 'label'}.
+
+        Args:
+          by_channel: whether patches are also shown three times, each time with one channel, as colour dropping does.
+
+        Returns:
+          Logits [N, classes], labels and, if asked for, the mean logits [N, classes] of the three channels.
+        """
+
+        def logits(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+            return self.classifier(self.inputs(batch)[0])
+
+        def of_channels(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+            grey = tf.constant(GREY, tf.uint8)
+            shown = [tf.where(tf.range(3) == channel, batch["patches"], grey) for channel in range(3)]
+            return tf.reduce_mean([logits({**batch, "patches": patches}) for patches in shown], 0)
+
+        functions = [on_replicas(f, self.strategy, self.rows) for f in (logits, *([of_channels] if by_channel else []))]
+        tested = []
+        for batch in batches:
+            first, *others = (function(batch).numpy() for function in functions)
+            tested.append((first, batch["label"].numpy(), *others))
         return tuple(np.concatenate(parts) for parts in zip(*tested))

@@ -13,7 +13,7 @@ from cpc_tf.augment import operations
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.released import MODULE
-from cpc_tf.settings import ConfigError, Settings, count, rate, setting
+from cpc_tf.settings import MOST, ConfigError, Settings, count, rate, setting
 from cpc_tf.training.config import (
     NO_PARTS_OF_BATCHES,
     ONLY_PRETRAINING,
@@ -44,7 +44,20 @@ class ProbeConfig(Settings):
         choices=("encoder", "flags"),
     )
     test_split: str = setting("test", "Split of the dataset to test on")
-    learning_rate: float = rate(5e-4, "Learning rate of Adam", source="App. B")
+    learning_rate: float = rate(5e-4, "Learning rate of --optimizer", source="App. B")
+    optimizer: str = setting(
+        "adam", "Optimizer of the classifier. 'sgd': with momentum 0.9", source="App. B", choices=("adam", "sgd")
+    )
+    drop_steps: str = setting(
+        "",
+        "Steps, e.g. 50000,75000, from each of which on the rate is a tenth of what it was",
+        listed=int,
+        above=0,
+        maximum=MOST,
+    )
+    latent_norm: bool = setting(
+        True, "Batch norm, without scale, of the latents before the classifier", source="App. B"
+    )
     cached_views: int = count(
         0, "Augmented views of each image that are encoded once; 0: encode at each step", minimum=0, maximum=10_000
     )

@@ -38,6 +38,9 @@ from cpc_tf.training.workdir import Workdir, open_run
 # The paper's batch and length on all of ImageNet. So few steps as 400 are enough for a linear layer on 80 labels.
 USUAL = UsualTraining(batch=512, epochs=200, least_steps=400)
 ENCODER, RANDOM = "encoder", "random encoder"  # titles in table and picture, beside PIXELS
+# In result.json: the scores of the mean logits of each picture's three channels, each shown alone, as colour dropping
+# does in the training. The scores beside it are of pictures in colours that neither encoder nor classifier has seen.
+BY_CHANNEL = "by_channel"
 
 
 def linear(config: LinearConfig) -> dict[str, Any]:
@@ -179,7 +182,7 @@ def _trained(
     config: LinearConfig, workdir: Workdir, trainee: LinearTraining, data: catalog.Pair, identity: Identity
 ) -> dict[str, Any]:
     """Trains and tests a classifier; returns the content of result.json."""
-    (source, test_source, _), training, strategy = data, config.training, trainee.strategy
+    (source, test_source, *_), training, strategy = data, config.training, trainee.strategy
     geometry, augmentation, views = geometry_of(config), augment_of(config), config.probe.cached_views
     decoded = own_images(strategy, trainee.rows)
     augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, augmentation)
@@ -195,7 +198,8 @@ def _trained(
         outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
         policy = augmentation.policy
         patches = pipeline.plain_patches(test_source, geometry, training.batch_size, policy=policy, decoded=decoded)
-        tested = trainee.test(patches)  # logits and labels
+        logits, labels, *of_channels = trainee.test(patches, by_channel=policy.always_one_channel)
+    tested = logits, labels
     scores = trainee.kind.score(*tested)
     loop.refuse_divergence(scores, config)
     kind, names = trainee.kind, source.class_names
@@ -205,6 +209,7 @@ def _trained(
             "encoder": config.probe.encoder,
             "identity": identity.to_json(),
             "dataset": config.data.origin,
+            "test_split": config.probe.test_split,
             "num_classes": len(names),
             "class_names": names,
             "num_train_labels": source.num_examples,
@@ -212,6 +217,7 @@ def _trained(
             "levels": source.intensity_range,
             "seed": training.seed,
             **scores,
+            **({BY_CHANNEL: trainee.kind.score(*of_channels, labels)} if of_channels else {}),
             "classes": kind.classes(*tested, names),
             **({"multi_label": True} if source.multi_label else {}),
             "calibration": calibration(*kind.choices(*tested)),  # no temperature: all labels were learned from
@@ -286,4 +292,8 @@ def table(results: dict[str, dict]) -> str:
     lines = [f"{'linear classifier on':24}" + "".join(f"{n:>{w}}" for n, w in zip(names.values(), widths))]
     lines += [f"{t:24}" + "".join(f"{100 * v:{w - 1}.1f}%" for v, w in zip(row, widths)) for t, row in rows.items()]
     lines += [f"{title}: {kind.described(result)}" for title, result in results.items() if label_kinds.few(result)]
+    for title, result in results.items():
+        if BY_CHANNEL in result:  # one channel of three, as in the training
+            words = "  ".join(f"{shown} {100 * result[BY_CHANNEL][name]:.1f}%" for name, shown in names.items())
+            lines.append(f"{title}, one channel at a time: {words}")
     return "\n".join([*lines, *kind.remarks(first)])

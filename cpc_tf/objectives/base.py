@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.views import View
-from cpc_tf.encoders.layers import moments
+from cpc_tf.encoders.layers import batch_statistics, moments
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras, policy
 from cpc_tf.objectives.config import ObjectiveSettings
@@ -53,6 +53,7 @@ class Objective(keras.Model, abc.ABC):
 
     Attributes:
       parts: the number of parts of a batch that a CPU encodes side by side; does not change the result.
+      norm_images: the number of images over which the encoder's batch norm takes statistics; 0: all of the batch.
       compiled: wraps each piece of a training step that lies between two exchanges of the replicas. XLA compiles the
         pieces, since it cannot compile an exchange.
     """
@@ -73,7 +74,7 @@ class Objective(keras.Model, abc.ABC):
 
     def __init__(self, encoder: Network, settings: ObjectiveSettings, precision: str = "float32"):
         super().__init__(name=self.NAME, dtype=policy(precision))
-        self.encoder, self.settings, self.parts = encoder, settings, 1
+        self.encoder, self.settings, self.parts, self.norm_images = encoder, settings, 1, 0
         self.compiled = lambda piece: piece
 
     @classmethod
@@ -140,7 +141,10 @@ class Objective(keras.Model, abc.ABC):
         def encode(part: tf.Tensor) -> tf.Tensor:
             return network(tf.image.convert_image_dtype(part, tf.float32), training=training)
 
-        latents = side_by_side(encode, flat, self.parts)
+        of_group = self.norm_images if training else 0
+        groups = {"groups": max(1, batch // of_group), "replicas": max(1, of_group // batch)} if of_group else {}
+        with batch_statistics(**groups):
+            latents = side_by_side(encode, flat, self.parts)
         return tf.reshape(latents, [-1 if batch is None else batch, *inner, latents.shape[-1]])
 
 
@@ -241,20 +245,20 @@ def pool(values: tf.Tensor, group: int, first: tf.Tensor | int) -> Pool:
     return Pool(tf.gather(everything, [first // group]), first % group)
 
 
-def check_groups(group: int, batch_size: int, replicas: int) -> None:
-    """Raises ConfigError if groups and replicas divide a batch in ways that do not fit together."""
+def check_groups(flag: str, group: int, batch_size: int, replicas: int) -> None:
+    """Raises ConfigError if the groups of a flag and the replicas divide a batch in ways that do not fit together."""
     rows = batch_size // replicas
     if batch_size % group:
         fitting = [n for n in range(1, batch_size + 1) if batch_size % n == 0]
         raise ConfigError(
-            "negative_images",
+            flag,
             group,
             f"--batch_size={batch_size} cannot be divided into groups of so many; "
             f"{', '.join(map(str, fitting))} would do",
         )
     if rows % group and group % rows:
         raise ConfigError(
-            "negative_images",
+            flag,
             group,
             f"each of {replicas} replicas has {rows} images of --batch_size={batch_size}, "
             f"and neither number divides the other; --batch_size={group * replicas} would do",

@@ -16,7 +16,7 @@ class ObjectiveSettings(Settings):
     """Base of the settings of an objective, which may have none. Names of flags are unique among all objectives."""
 
     MODEL: ClassVar[str]  # 'module:class', an `Objective`
-    TITLE: ClassVar[str]  # its name in cards and reports
+    TITLE: ClassVar[str]  # its name in reports, where nothing more is known than the objective
     PATCHES: ClassVar[bool] = True  # whether it sees the patches of a grid, not whole images or crops of them
     NEGATIVES: ClassVar[bool] = False  # whether it compares images: a `Contrastive`
     NEEDS: ClassVar[str] = ""  # what its encoder must see, the end of its name: `Entry.sees`; '': any does
@@ -26,6 +26,10 @@ class ObjectiveSettings(Settings):
         if self.NEEDS and NETWORKS[encoder].sees != self.NEEDS:
             fitting = [name for name, entry in NETWORKS.items() if entry.sees == self.NEEDS]
             raise ConfigError("encoder", encoder, f"{self.TITLE} needs {', '.join(fitting[:-1])} or {fitting[-1]}")
+
+    def method(self, augment: str) -> str:
+        """Returns how a training with these settings and this augmentation policy is called in cards and reports."""
+        return self.TITLE
 
     def check_images(self, geometry: GeometryConfig) -> None:
         """Raises ConfigError if the objective cannot be computed on images of this geometry."""
@@ -44,7 +48,7 @@ class CPCConfig(ObjectiveSettings):
     """The CPC listing of appendix A."""
 
     MODEL = "cpc_tf.objectives.cpc:CPC"
-    TITLE = "CPC v2"
+    TITLE = "CPC"
     NEGATIVES = True
 
     directions: int = setting(
@@ -64,6 +68,13 @@ class CPCConfig(ObjectiveSettings):
     reduction: str = setting(
         "mean", "Reduction of CPC's losses of one offset, direction and group", choices=("mean", "sum")
     )
+
+    def method(self, augment: str) -> str:
+        if (self.directions, augment) == (1, "v1"):
+            return "CPC v1"
+        if self.directions == 4 and augment in ("full", "small_patches"):  # patch augmentation, and its small form
+            return "CPC v2"
+        return f"CPC, {self.directions} direction{'s' * (self.directions > 1)}"
 
     def check(self):
         if self.steps_to_predict <= self.steps_to_ignore:

@@ -129,7 +129,7 @@ class CPC(Contrastive):
     """A context network with its targets and predictions for each direction, on the latents of a patch grid."""
 
     NAME = "cpc"
-    SUMMARY = "Contrastive Predictive Coding (CPC v2, Hénaff et al., ICML 2020)"
+    SUMMARY = "Contrastive Predictive Coding (van den Oord et al., 2018; Hénaff et al., ICML 2020)"
     VIEW = PatchGrid()
     FIGURES: ClassVar = {
         "loss": Figure("InfoNCE loss, summed over directions and offsets (nats)", "{:.3f}"),

@@ -43,6 +43,13 @@ class ChosenObjective(Settings):
         minimum=0,
         maximum=2**20,
     )
+    norm_images: int = count(
+        0,
+        "Images of a batch over whose patches --norm=batch takes statistics, on whatever devices they are; 0: all. 16 "
+        "as on a worker of the paper",
+        minimum=0,
+        maximum=2**20,
+    )
 
     @property
     def kind(self) -> type:
@@ -76,6 +83,9 @@ class PretrainConfig(Settings):
         path=True,
         compared=False,
     )
+    rung: str = setting(
+        "", "Name of this training as a step of a ladder, as '3_bu': the report shows such encoders in order, apart"
+    )
     data: PicturesConfig = PicturesConfig()
     geometry: GeometryConfig = GeometryConfig()
     augment: AugmentConfig = AugmentConfig()
@@ -96,10 +106,13 @@ class PretrainConfig(Settings):
             raise ConfigError(
                 "negative_images", group, f"--objective={self.objective.objective} has no negatives; leave it at 0"
             )
-        if self.encoder.recompute and self.encoder.norm == "batch":
+        images, norm = self.objective.norm_images, self.encoder.norm
+        if images and (norm != "batch" or not chosen.PATCHES):
             raise ConfigError(
-                "--recompute: with --norm=batch a step would average the statistics of its batch twice; leave it out, "
-                "or take another --norm"
+                "norm_images",
+                images,
+                f"groups what batch norm takes statistics of, the patches of images; --norm={norm} and --objective="
+                f"{self.objective.objective} have no such statistics; leave it at 0",
             )
 
     @property

@@ -96,6 +96,8 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
         seed=config.training.seed,
         parameters=int(sum(np.prod(v.shape) for v in training.model.encoder.trainable_variables)),
         began_with=module_name(config.initial_encoder),
+        method=config.objective.settings.method(config.augment.augment),
+        rung=config.rung,
     )
     return workdir.finish(
         {

@@ -41,17 +41,20 @@ class Pretraining(Trainee):
         kind, chosen, parts = config.objective.kind, config.optimizer, config.numerics.accumulate
         self._view, self._shape = kind.VIEW, kind.VIEW.shape(config.geometry)
         group = config.objective.negative_images or self.batch_size
-        if issubclass(kind, Contrastive):
-            check_groups(group, self.batch_size, strategy.num_replicas_in_sync)
+        groups = {"negative_images": group} if issubclass(kind, Contrastive) else {}
+        for flag, images in {**groups, "norm_images": config.objective.norm_images or self.batch_size}.items():
+            check_groups(flag, images, self.batch_size, strategy.num_replicas_in_sync)
         with strategy.scope():
             self.model = build_model(config, images, train_steps)
+            self.model.norm_images = config.objective.norm_images
             if config.initial_encoder:
                 initialize(self.model.encoder, config.initial_encoder)
                 self.model.begin()
             rate = warm_up(chosen.learning_rate, chosen.schedule, chosen.warmup_steps, train_steps)
             self.optimizer = adam(rate, chosen.beta1, chosen.beta2, chosen.epsilon)
         _refuse_replicas(kind, self.model, strategy, config.training.strategy)
-        batch_norm = "batch norm's statistics" if has_batch_norm(self.model) else ""
+        of_groups = "running " if self.model.norm_images else ""
+        batch_norm = f"batch norm's {of_groups}statistics" if has_batch_norm(self.model) else ""
         self.set_up(
             {"optimizer": (self.optimizer, self.model.trainable_variables)},
             clip_norm=chosen.clip_norm,

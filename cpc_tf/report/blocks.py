@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
@@ -19,14 +20,24 @@ ALIKE = ("alike", "What it finds alike")
 TRAINING = ("training", "How the training went")
 
 
+# What several runs of a method are several of -> what each has another one of.
+SEVERAL = {"encoders": "encoder", "labels": "seed of labels and new weights"}
+
+
 class Spread(NamedTuple):
-    """Fractions (0 to 1) by several seeds; `tested`: the number of pictures they are shares of, 0 if unknown."""
+    """Fractions (0 to 1) of several runs.
+
+    `deviation`: their standard deviation, as that of a sample; `tested`: the number of pictures they are shares of, 0
+    if unknown; `over`: what the runs are several of, a key of SEVERAL.
+    """
 
     mean: float
     low: float
     high: float
     runs: int
+    deviation: float = 0.0
     tested: int = 0
+    over: str = "labels"
 
     @property
     def interval(self) -> str:
@@ -39,10 +50,13 @@ class Spread(NamedTuple):
         return f"{counts.percent(self.mean, self.tested)} ({self.interval})"
 
 
-def spread(values: Iterable[float], tested: int = 0) -> Spread | None:
-    """Returns the spread of values; None if there are none. `tested`: see `Spread`."""
+def spread(values: Iterable[float], tested: int = 0, over: str = "labels") -> Spread | None:
+    """Returns the spread of values; None if there are none. `tested`, `over`: see `Spread`."""
     values = list(values)
-    return Spread(sum(values) / len(values), min(values), max(values), len(values), tested) if values else None
+    if not values:
+        return None
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return Spread(statistics.fmean(values), min(values), max(values), len(values), deviation, tested, over)
 
 
 class Gain(NamedTuple):
@@ -181,7 +195,7 @@ def text(value: Any) -> str:
     """Returns a value as a table shows it: spreads in percent, counts with separators, floats with three digits."""
     if isinstance(value, Spread):
         mean, *interval = str(value).split(" ", 1)
-        seeds = f"±{50 * (value.high - value.low):.1f}" if value.runs > 1 else ""
+        seeds = f"±{100 * value.deviation:.1f}, n={value.runs}" if value.runs > 1 else ""
         return " ".join(filter(None, [mean, seeds, *interval]))
     if isinstance(value, Gain):
         return f"{value}\N{MULTIPLICATION SIGN}"
@@ -193,8 +207,11 @@ def text(value: Any) -> str:
 def notes(values: Iterable[Any]) -> str:
     """Returns the sentences that explain the spreads of a table: those of several runs, and of few pictures."""
     spreads = [value for value in values if isinstance(value, Spread)]
+    over = [name for name in SEVERAL if any(value.runs > 1 and value.over == name for value in spreads)]
     sentences = [
-        "After ±, half the range of several runs." if any(value.runs > 1 for value in spreads) else "",
+        f"After ±, the standard deviation over n runs, each with another {' or '.join(SEVERAL[name] for name in over)}."
+        if over
+        else "",
         "In brackets, the 95 % interval of so few test pictures." if any(value.interval for value in spreads) else "",
     ]
     return " ".join(filter(None, sentences))
@@ -214,7 +231,8 @@ def _fields(column: str, value: Any) -> dict[str, Any]:
     title, in_percent = column.removesuffix(", %"), ", %" if column.endswith(", %") else ""
     mean, low, high = (round(100 * x, 4) for x in value[:3])
     fields = {column: mean, f"{title} low{in_percent}": low, f"{title} high{in_percent}": high}
-    return {**fields, f"{title} runs": value.runs, **({f"{title} tested": value.tested} if value.tested else {})}
+    fields |= {f"{title} deviation{in_percent}": round(100 * value.deviation, 4), f"{title} runs": value.runs}
+    return {**fields, **({f"{title} tested": value.tested} if value.tested else {})}
 
 
 class Panels(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.scoring import tested_on
 from cpc_tf.detect.trainee import FROZEN
-from cpc_tf.report.blocks import Finding, Part, Row, folded_alone, pictures, spread, table
+from cpc_tf.report.blocks import Finding, Part, Row, folded_alone, notes, pictures, spread, table
 from cpc_tf.report.methods import Method, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
@@ -30,13 +30,14 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         return []
     compared, preset = methods(runs), own_preset(dataset, "detect")
     rows = [Row(values) for method in compared for values in _cells(method)]
+    values = [value for row in rows for value in row.values]
     columns = ["Method", "Architecture", *AVERAGES.values(), *TESTED.values()]
     # Early stopping does not make a run a short one.
     lengths = [(run.get("most_steps", run.get("steps", 0)), run.get("images", 0)) for run in runs]
     short = [shorter(DetectConfig, preset, *length) for length in lengths]
     means = {method.title: str(method.spread("map11")) for method in compared}
     blocks = [
-        folded_alone(table("table4", "Object detection", columns, rows, NOTE), len(rows)),
+        folded_alone(table("table4", "Object detection", columns, rows, f"{NOTE} {notes(values)}".rstrip()), len(rows)),
         *pictures(runs, "curves.png", "curves", CURVES, CURVES, photographs=False),
     ]
     findings = [Finding(remarks("detection, mAP", *map(tested_on, runs)), means, remarks(*short))]

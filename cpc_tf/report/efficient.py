@@ -31,7 +31,7 @@ from cpc_tf.report.blocks import (
     table,
 )
 from cpc_tf.report.linear import divided, multi_label
-from cpc_tf.report.methods import Method, first_steps, methods
+from cpc_tf.report.methods import NO_STACK, Method, Stack, first_steps, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
 NEEDS = ("num_train_labels", "label_fraction", "top1")
@@ -40,7 +40,7 @@ UNKNOWN_LENGTH = "whether longer training would be better on these pictures is n
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
 TRIED = {
     **{"Network": "backbone", "Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size"},
-    **{"Steps": "steps", "Drop": "drop_step"},
+    "Steps": "steps",
 }
 MOST_NAMED = 40  # classes that the axes of a confusion matrix can name
 PAIRS = 8  # classes in the table of confusions
@@ -51,14 +51,14 @@ GAIN = (
     "preset's."
 )
 SEARCHED = (
-    "Chosen on labels held out of the training set. 0 steps: no fine-tuning was better. Drop: the step after "
-    "which the rate was a tenth, at a plateau; 0: none. All trials: report.json."
+    "Chosen on labels held out of the training set. 0 steps: no fine-tuning was better. Drop: the steps after "
+    "which the rate was a tenth of what it was, at a plateau. All trials: report.json."
 )
 
 Curve = dict[float, Method]
 """A method's runs at each fraction of the labels, in increasing order."""
-# Rows of tables over fractions of the labels: group, name, source, values by fraction.
-Lines = list[tuple[str, str, str, Mapping[float, Any]]]
+# Rows of tables over fractions of the labels: group, name, source, values by fraction, networks and their size.
+Lines = list[tuple[str, str, str, Mapping[float, Any], Stack]]
 
 
 def interpolated(baseline: Sequence[tuple[float, float]], labels: float, accuracy: float) -> Gain | None:
@@ -203,18 +203,19 @@ def figure_1(curves: Curves) -> list[Figure]:
 
 def accuracies(curves: Curves) -> Table:
     """Returns the accuracies of all methods with each number of labels, and the gains."""
-    lines: Lines = [("", "Number of labels", "aside", {f: p.labels for curve in curves.all for f, p in curve.items()})]
+    labels = {f: point.labels for curve in curves.all for f, point in curve.items()}
+    lines: Lines = [("", "Number of labels", "aside", labels, NO_STACK)]
     for metric, title in curves.metrics.items():
         group = f"{title}, % of new pictures"
         for curve in curves.all[::-1]:
             method, values = method_of(curve), {f: point.spread(metric) for f, point in curve.items()}
             name = method.title if method.propagation else f"trained on {method.title} features"
             if method.trained_by == "pixels":
-                name = f"{method.architecture or 'classifier'} trained on {method.title}"
-            lines.append((group, name, "measured", values))
-        lines.append((group, "Gain", "gain", {f: curves.gain(f, metric) for f in curves.ours}))
-    values = [value for *_, source, at in lines if source == "measured" for value in at.values()]
-    gains = any(value for *_, source, at in lines if source == "gain" for value in at.values())
+                name = f"{method.network or 'classifier'} trained on {method.title}"
+            lines.append((group, name, "measured", values, method.stack))
+        lines.append((group, "Gain", "gain", {f: curves.gain(f, metric) for f in curves.ours}, NO_STACK))
+    values = [value for _, _, source, at, _ in lines if source == "measured" for value in at.values()]
+    gains = any(value for _, _, source, at, _ in lines if source == "gain" for value in at.values())
     both = curves.ours and curves.pixels
     title = f"{method_of(curves.ours).title} against pixels" if both else "Right by number of labels"
     note = " ".join(filter(None, [notes(values), COMPARED if both else "", GAIN if gains else ""]))
@@ -232,24 +233,29 @@ def phases(curves: Curves) -> list[Block]:
         for curve in curves.all[::-1]:
             method = method_of(curve)
             for phase, name in PHASES.items():
-                if phase == "frozen" and method.propagation:
+                if phase == "frozen" and method.propagation not in ("", "self_training"):
                     continue  # learns from labels alone
                 values = {}
                 for f, point in curve.items():
                     stated = [run.get("phases", {}).get(phase, {}).get(metric) for run in point.runs]
                     sound = [x for x in stated if is_number(x) and 0 <= x <= 1]
-                    values[f] = spread(sound, point.spread("top1").tested)
-                lines += [(group, method.title + name, "measured", values)] if any(values.values()) else []
-    note = "Fixed: the classifier alone is trained. Fine-tuned: then all of it."
+                    values[f] = spread(sound, point.spread("top1").tested, point.over)
+                lines += [(group, method.title + name, "measured", values, NO_STACK)] if any(values.values()) else []
+    values = [value for _, _, _, at, _ in lines for value in at.values()]
+    note = f"Fixed: the classifier alone is trained. Fine-tuned: then all of it. {notes(values)}".rstrip()
     title = "Fixed and fine-tuned"
     return [Details(title, [_over_fractions("table3", title, lines, note)])] if lines else []
 
 
 def _over_fractions(file: str, title: str, lines: Lines, note: str) -> Table:
-    """Returns a table with a column for each fraction of the labels, without empty rows."""
-    columns = sorted({f for *_, at in lines for f in at})
-    rows = [Row([name, *map(at.get, columns)], source, group) for group, name, source, at in lines if any(at.values())]
-    return table(file, title, ["Labels", *map(percent, columns)], rows, note)
+    """Returns a table with a column for each fraction of the labels and the networks, without empty rows."""
+    columns = sorted({f for _, _, _, at, _ in lines for f in at})
+    rows = [
+        Row([name, *map(at.get, columns), *stack], source, group)
+        for group, name, source, at, stack in lines
+        if any(at.values())
+    ]
+    return table(file, title, ["Labels", *map(percent, columns), "Network", "Weights, millions"], rows, note)
 
 
 def search(runs: Sequence[Run]) -> list[Block]:
@@ -264,8 +270,11 @@ def search(runs: Sequence[Run]) -> list[Block]:
             rate, right = trial.get("learning_rate", trial.get("encoder_rate")), trial.get("held_out_top1")
             same_phase = sum(other.get("phase") == trial.get("phase") for other in tried)
             right = spread([right], held_out) if is_number(right) else None
-            rows.append(Row([name, trial.get("phase"), rate, *map(trial.get, TRIED.values()), right, same_phase]))
-    columns = ["Run", "Phase", "Rate", *TRIED, "Held-out top-1, %", "Tried"]
+            drops = trial.get("drop_steps", [trial["drop_step"]] if "drop_step" in trial else [])
+            drops = ", ".join(map(str, drops)) or None if isinstance(drops, list) else None
+            tried_with = map(trial.get, TRIED.values())
+            rows.append(Row([name, trial.get("phase"), rate, *tried_with, drops, right, same_phase]))
+    columns = ["Run", "Phase", "Rate", *TRIED, "Drop", "Held-out top-1, %", "Tried"]
     chosen = table("search", "Chosen settings", columns, rows, SEARCHED)
     return [Details("The settings that the held-out labels chose", [chosen])] if rows else []
 

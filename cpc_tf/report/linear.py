@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from cpc_tf.drawing.plots import Line
 from cpc_tf.evaluation.label_kinds import is_multi_label
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.report.blocks import (
     ALIKE,
     TRAINING,
+    Block,
     Finding,
+    Panels,
     Part,
     Row,
     Table,
@@ -37,7 +41,8 @@ SEVERAL_NOTE = (
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the linear classifiers on a dataset."""
     runs, multi = divided(runs)
-    compared = methods(run for run in runs if not (run.get("rung") or run.get("policy")))  # studies have own pages
+    rungs = [run for run in runs if run.rung]
+    compared = methods(run for run in runs if not (run.rung or run.get("policy")))  # studies have own pages
     ours = [run for method in compared if method.trained_by not in ("untrained", "pixels") for run in method.runs]
     curves = classifier_curves("training-linear", "linear classifiers", {m.title: m.runs for m in compared})
     return [
@@ -48,6 +53,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
             [folded_alone(_table(compared), len(compared))] if compared else [],
             _findings(compared),
         ),
+        Part(21, "ladder", "Step by step", ladder(rungs)),
         Part(62, *ALIKE, pictures(ours, "linear.png", "neighbours", NEIGHBOURS, NEIGHBOURS_ALT)),
         Part(71, *TRAINING, curves),
         *multi_label("linear", "linear classifier", multi),
@@ -68,6 +74,28 @@ def _table(compared: Sequence[Method]) -> Table:
     rows.append(Row(["chance", *chances, None], "aside"))
     columns = ["Method", "Right (top-1), %", "Among its first five (top-5), %", "Weights, millions"]
     return table("table1", "Linear classification", columns, rows, note)
+
+
+def ladder(runs: Sequence[Run]) -> list[Block]:
+    """Returns figure 3 of the paper with our runs: a table of the rungs in order, and a picture of several."""
+    order = sorted({run.rung for run in runs}, key=lambda rung: (int(re.match(r"\d*", rung)[0] or 0), rung))
+    steps = [(rung, method) for rung in order for method in methods(run for run in runs if run.rung == rung)]
+    if not steps:
+        return []
+    rows = []
+    for rung, method in steps:
+        parameters = method.runs[0].identity.parameters
+        scores = map(method.spread, METRICS)
+        rows.append(Row([rung, method.title, method.architecture, *scores, parameters and parameters / 1e6]))
+    about = "Linear classifiers on encoders that each change one thing of the one above."
+    note = f"{about} {notes(value for row in rows for value in row.values)}".rstrip()
+    columns = ["Rung", "Method", "Network", "Right (top-1), %", "Among its first five (top-5), %", "Weights, millions"]
+    first = {rung: method for rung, method in reversed(steps)}
+    points = [(at, *(100 * x for x in first[rung].spread("top1")[:3])) for at, rung in enumerate(order)]
+    panels = {"Right (top-1), % of new pictures": [Line("linear classifier", points, "cpc")]}
+    drawn = Panels(panels, {"xlabel": "rung"}, dict(enumerate(order)), most=dict.fromkeys(panels, 100))
+    figure = drawn.figure("figure3", "From rung to rung (figure 3 of the paper).", 6.4, 3.4)
+    return [*figure, table("rungs", "Step by step", columns, rows, note)]
 
 
 def _findings(compared: Sequence[Method]) -> list[Finding]:

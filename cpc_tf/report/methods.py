@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from cpc_tf.commands import TASKS
 from cpc_tf.encoders.config import LABELS, PIXELS, UNKNOWN, UNTRAINED
@@ -24,11 +24,19 @@ BASELINES = {
 }
 ORDER = ("cpc", "", *BASELINES)  # '': other objectives
 # Label propagation beside any of these, by the name in --propagation.
-PROPAGATION = {"pseudo_labels": "pseudo-labels", "vat": "VAT + entropy min.", "uda": "unsup. data aug."}
+PROPAGATION = {
+    "pseudo_labels": "pseudo-labels",
+    "vat": "VAT + entropy min.",
+    "uda": "unsup. data aug.",
+    "self_training": "self-training",
+}
 SEARCHED = "best of several networks"  # in place of the architecture if a search chose it
 SHARES = ("top1", "top5")  # metrics that are a part of the test's pictures
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
 LENGTH = {"train_steps", "train_epochs"}  # flags that the steps stand for
+Stack = tuple[Optional[str], Optional[float]]
+"""The networks of a classifier, 'ResNet-161 + ResNet-33', and millions of parameters."""
+NO_STACK: Stack = (None, None)
 
 
 class Method(NamedTuple):
@@ -55,7 +63,25 @@ class Method(NamedTuple):
         runs = [run for run in self.runs if metric in run]
         # Several seeds were tested on the same pictures, as a rule: these do not add up.
         tested = min(map(label_kinds.tested, runs), default=0) if metric in SHARES else 0
-        return spread((run[metric] for run in runs), tested)
+        return spread((run[metric] for run in runs), tested, over=self.over)
+
+    @property
+    def over(self) -> str:
+        """What its runs are several of: encoders, if they have more than one, else choices of labels and weights."""
+        return "encoders" if len({run["encoder"] for run in self.runs}) > 1 else "labels"
+
+    @property
+    def network(self) -> str:
+        """Its encoder and a classifier with blocks, of three layers each: 'ResNet-161 + ResNet-33'."""
+        counts = {run.get("head_blocks") for run in self.runs}
+        blocks = counts.pop() if len(counts) == 1 else 0
+        return " + ".join(filter(None, [self.architecture, f"ResNet-{3 * blocks}" if blocks else ""]))
+
+    @property
+    def stack(self) -> Stack:
+        """Its `network` and the millions of parameters of all of it; NO_STACK if its runs differ or do not tell."""
+        counts = {run.get("parameters") for run in self.runs}
+        return NO_STACK if len(counts) > 1 or None in counts else (self.network, counts.pop() / 1e6)
 
     def by(self, key: Callable[[Run], float]) -> dict[float, Method]:
         """Returns {value of the key: the method with the runs that have it}, in increasing order."""
@@ -80,7 +106,7 @@ def methods(runs: Iterable[Run]) -> list[Method]:
         began_with = identity.began_with and f"from {identity.began_with}"
         module = identity.module if identity.trained_by == UNKNOWN else ""
         encoder = identity.trained_by, network, identity.dataset.rpartition(":")[2], began_with, module
-        alike.setdefault((*encoder, run.get("propagation", "")), []).append(run)
+        alike.setdefault((*encoder, run.get("propagation", ""), identity.method), []).append(run)
     groups: dict[tuple[str, ...], list[Run]] = {}
     for key, similar in alike.items():
         seeds = {
@@ -155,9 +181,10 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     objective, _, labels = key[0].partition("+")
     named = key[0] == UNKNOWN and key[4]  # a third-party encoder: under its own name
     title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else BASELINES.get(objective, objective)
+    title = key[6] or title  # what exactly was trained, if its card says so
     # Of a handle on the web the part after the host, such as 'publisher/name/1'.
     title = (key[4].partition("://")[2].partition("/")[2] or key[4]) if named else title
-    same = [x for x in others if (x[0], x[5]) == (key[0], key[5]) and (not named or x[4] == key[4])]
+    same = [x for x in others if (x[0], *x[5:7]) == (key[0], *key[5:7]) and (not named or x[4] == key[4])]
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
     telling = ", ".join(telling) or ("" if named else key[4])
     propagation = f" + {PROPAGATION.get(key[5], key[5])}" if key[5] else ""

@@ -8,6 +8,7 @@ and it ends with how all of it was made (`made`); page.html.jinja shows them.
 from __future__ import annotations
 
 import base64
+import collections
 import datetime
 import importlib
 import json
@@ -101,12 +102,18 @@ def report(config: ReportConfig) -> str:
 
 
 def sections(runs: Sequence[Run]) -> Iterator[Section]:
-    """Yields a section for each dataset, those with the most results of classification first."""
+    """Yields a section for each dataset and split of it that is tested on, those with the most accuracies first."""
     titles = dataset_titles(run["dataset"] for run in runs)
     names = [dataset_name(each) for each in {dataset_id(run["dataset"]) for run in runs}]
+    splits: dict[str, collections.Counter] = {title: collections.Counter() for title in titles.values()}
+    for run in runs:
+        splits[titles[run["dataset"]]][run.test_split] += 1
     groups: dict[str, list[Run]] = {}
     for run in runs:
         run.dataset_title = titles[run["dataset"]]
+        tested = {split: count for split, count in splits[run.dataset_title].items() if split}
+        if len(tested) > 1:  # a run that does not tell, such as a pre-training, is with the most
+            run.dataset_title += f" ({run.test_split or max(tested, key=tested.get)})"
         run.unclear = names.count(dataset_name(run.identity.dataset)) > 1
         groups.setdefault(run.dataset_title, []).append(run)
     slugs: list[str] = []

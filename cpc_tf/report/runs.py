@@ -80,15 +80,17 @@ def _is_counts(value: Any) -> bool:
 
 # Fields of a record, which anyone may have written: (names, kind of value, whether a value is of it).
 FIELDS = [
-    ("dataset encoder backbone run propagation", "a text", lambda x: isinstance(x, str)),
+    ("dataset encoder backbone run propagation test_split rung", "a text", lambda x: isinstance(x, str)),
     ("step steps most_steps wall_seconds seed", "a number", is_number),
     ("top1 top5 top1_low top1_high map map_chance micro_f1 map11 map_all class_mean largest_class",
      "a fraction from 0 to 1", lambda x: is_number(x) and 0 <= x <= 1),
     ("label_fraction", "a positive number", lambda x: is_number(x) and x > 0),
-    ("num_classes num_train_labels tested images test_images test_boxes", "a positive integer",
+    ("num_classes num_train_labels tested images test_images test_boxes parameters", "a positive integer",
      lambda x: is_number(x) and isinstance(x, int) and x > 0),
     ("class_names settings", "a list of texts", lambda x: _all(str, x)),
     ("search", "a list of records", lambda x: _all(dict, x)),
+    ("head_blocks", "a number of blocks", lambda x: type(x) is int and 0 <= x < 1e6),
+    ("made", "texts by name", lambda x: isinstance(x, dict) and _all(str, [*x.values()])),
     ("phases", "records by name", lambda x: isinstance(x, dict) and _all(dict, [*x.values()])),
     ("classes", "counts by class", _is_counts),
     ("curve", "accuracies by arm and labels", _is_curve),
@@ -106,7 +108,7 @@ class Run(collections.UserDict):
     Attributes:
       place: where it lies below the searched directory.
       directory: of the run; '' if the record stands in a list.
-      dataset_title: the name of its dataset on the page.
+      dataset_title: the name of its dataset on the page, and of the split of its test if there are several.
       unclear: whether several datasets of the page have the name that the encoder's card gives for its own.
     """
 
@@ -128,13 +130,26 @@ class Run(collections.UserDict):
         return self.directory.encode("utf-8", "replace").decode()
 
     @property
+    def test_split(self) -> str:
+        """The split that it was tested on, by its record or, of an earlier version, its flags; '' if none is known."""
+        line = "\n".join((self.get("settings") or [""])[-1:]) or self.text("run.flags")
+        given = [word.partition("=")[2] for word in line.split() if word.startswith("--test_split=")]
+        return self.get("test_split") or (given[-1] if given else "")
+
+    @property
+    def rung(self) -> str:
+        """The step of a ladder that its encoder is, in a study or by --rung; '' if it is none."""
+        return self.get("rung") or self.identity.rung
+
+    @property
     def about(self) -> dict[str, str]:
-        """The texts of its run.json: versions, commit, machine, and when it began."""
+        """The texts of its run.json and of how it was 'made': versions, commit, machine, when it began and ended."""
         try:
             about = _from_json(self.text("run.json"))
         except ValueError:
             about = None
-        return {name: x for name, x in about.items() if isinstance(x, str)} if isinstance(about, dict) else {}
+        texts = {name: x for name, x in about.items() if isinstance(x, str)} if isinstance(about, dict) else {}
+        return {**texts, **self.get("made", {})}
 
     @property
     def fraction(self) -> float:

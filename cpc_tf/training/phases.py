@@ -4,8 +4,8 @@ A search trains without the held-out examples, in WORKDIR/search/...; the phases
 WORKDIR/PHASE. A phase that is needed again, as after a kill, is restored from its folder.
 
 The paper trains "till convergence" (Sec. 4.2) and fine-tunes with "early-stopping" (Sec. 2.2); it gives no rule. Ours:
-after `patience` evaluations in a row without a better score the rate drops to a tenth, if it may; after as many more
-the phase ends. The best evaluation is the length that is chosen.
+after `patience` evaluations in a row without a better score the rate drops to a tenth, as often as it may; after as
+many more the phase ends. The best evaluation is the length that is chosen.
 
 With few labels there is another end: a phase whose labels are learned stops, see `Learned`.
 """
@@ -41,36 +41,40 @@ def in_folder(config: AnySettings, *names: str) -> AnySettings:
 
 
 class Length(NamedTuple):
-    """How long a phase is trained at a constant rate."""
+    """How long a phase is trained at a constant rate, and where the rate drops."""
 
     steps: int
-    drop_step: int = 0  # from which on the rate is a tenth; 0: nowhere
+    drop_steps: tuple[int, ...] = ()  # from each of which on the rate is a tenth of what it was
+
+    def times(self, factor: float) -> Length:
+        """Returns this length for `factor` times as many images: the same epochs, to the nearest step."""
+        return Length(round(self.steps * factor), tuple(round(step * factor) for step in self.drop_steps))
 
 
 class Plateau(NamedTuple):
     """What the evaluations of a phase say so far."""
 
     best: Record | None = None  # the record of the best evaluation; among equals of the first
-    drop_step: int = 0  # from which on the rate is a tenth; 0: not yet
+    drop_steps: tuple[int, ...] = ()  # from each of which on the rate is a tenth of what it was
     ended: bool = False
 
     @property
     def length(self) -> Length:
-        """The length up to the best evaluation; a drop after it is none of it."""
+        """The length up to the best evaluation; drops after it are none of it."""
         steps = self.best["step"]
-        return Length(steps, self.drop_step if self.drop_step < steps else 0)
+        return Length(steps, tuple(step for step in self.drop_steps if step < steps))
 
 
-def plateau(records: Sequence[Record], score: str, patience: int, drops: bool = False) -> Plateau:
+def plateau(records: Sequence[Record], score: str, patience: int, drops: int = 0) -> Plateau:
     """Returns what the records of a phase say; a function of these alone, so a resumed run goes on to the same end.
 
     Args:
       records: ascending by 'step'; those without `score` are no evaluations.
       score: the name of what is compared, higher is better.
       patience: evaluations in a row without a better one that make a plateau; 0: there is none.
-      drops: whether the first plateau lowers the rate, and only the second is the end.
+      drops: plateaus that lower the rate; the one after them is the end.
     """
-    best, drop_step, waited = None, 0, 0
+    best, drop_steps, waited = None, (), 0
     for record in records:
         if score not in record:
             continue
@@ -78,10 +82,10 @@ def plateau(records: Sequence[Record], score: str, patience: int, drops: bool = 
         if best is None or record[score] > best[score]:
             best, waited = record, 0
         if patience and waited == patience:
-            if drop_step or not drops:
-                return Plateau(best, drop_step, ended=True)
-            drop_step, waited = record["step"], 0
-    return Plateau(best, drop_step)
+            if len(drop_steps) == drops:
+                return Plateau(best, drop_steps, ended=True)
+            drop_steps, waited = (*drop_steps, record["step"]), 0
+    return Plateau(best, drop_steps)
 
 
 def learned_at(records: Sequence[Record], loss: float) -> int | None:
@@ -110,13 +114,13 @@ class Learned(NamedTuple):
     """
 
     loss: float  # see `learned_at`
-    drop_rates: Callable[[bool], None]  # whether rates are a tenth from now on
+    drop_rates: Callable[[int], None]  # how often rates have dropped to a tenth from now on
     goes_on: bool = False
 
     def ended(self, records: Sequence[Record]) -> bool:
         """Returns what the records of the phase say, and sets its rates accordingly."""
         step = learned_at(records, self.loss)
-        self.drop_rates(self.goes_on or step is not None)
+        self.drop_rates(int(self.goes_on or step is not None))
         return step is not None and records[-1]["step"] >= step + (0 if self.goes_on else STRETCH)
 
 
@@ -127,13 +131,14 @@ class Evaluation(NamedTuple):
     every: int  # steps
     score: str  # the name of what is compared, higher is better
     patience: int  # see `plateau`
-    drop_rates: Callable[[bool], None] | None = None  # whether rates are a tenth from now on; None: they never are
+    drops: int = 0  # see `plateau`
+    drop_rates: Callable[[int], None] | None = None  # how often rates have dropped to a tenth; None: they never do
 
     def plateau(self, records: Sequence[Record]) -> Plateau:
         """Returns what the records of the phase say, and sets its rates accordingly."""
-        state = plateau(records, self.score, self.patience, drops=self.drop_rates is not None)
+        state = plateau(records, self.score, self.patience, self.drops)
         if self.drop_rates:
-            self.drop_rates(state.drop_step > 0)
+            self.drop_rates(len(state.drop_steps))
         return state
 
 

@@ -1,4 +1,4 @@
-"""On what, of which commit, and when a run was made: for its run.json."""
+"""On what, of which commit and versions, and when a run was made: for its run.json and result.json."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pathlib
 import platform
 import re
 import subprocess
+
+import tensorflow as tf
 
 import cpc_tf
 from cpc_tf import devices
@@ -27,6 +29,11 @@ def here() -> dict[str, str]:
     machine = [f"{count} core{'s' * (count > 1)} of {_processor()}", *sorted(set(devices.gpu_names()))]
     commit = _commit()
     return {"machine": ", ".join(machine), **({"commit": commit} if commit else {})}
+
+
+def made() -> dict[str, str]:
+    """Returns what a result.json says of its making: the day, machine, commit, and the versions of both programs."""
+    return {"date": now().split()[0], **here(), "version": cpc_tf.__version__, "tensorflow": tf.__version__}
 
 
 def _processor() -> str:

@@ -274,8 +274,11 @@ class Workdir:
             self._events.flush()
 
     def finish(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Writes result.json with the task as 'kind' and returns it. Raises ValueError if a value is not finite."""
-        result = {"kind": self._task, **result}
+        """Writes result.json with the task as 'kind' and how it was 'made', and returns it.
+
+        Raises ValueError if a value is not finite.
+        """
+        result = {"kind": self._task, **result, "made": provenance.made()}
         self.write("result.json", to_json(result))
         return result
 

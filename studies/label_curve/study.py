@@ -18,8 +18,21 @@ from studies import runner, tables
 
 SEEDS = 3
 FEATURES = ("CPC", "pixels")
+# Baselines of about as many parameters as CPC's encoder and classifier (2.06 million, the baseline has 0.91) or of more
+# layers, at 128 px: features -> what differs from the baseline's preset.
+ARMS = {
+    "pixels, two blocks": ["--head_blocks=2"],
+    "pixels, base_deep": ["--backbone=base_deep"],
+    "pixels, base_wide": ["--backbone=base_wide"],
+}
+ARM_FRACTIONS = {"imagenette-128px": (0.01, 0.1)}
 # Curve -> (features, phase; '' is the last one).
-METHODS = {"CPC, fine-tuned": ("CPC", ""), "CPC, frozen": ("CPC", "frozen"), "supervised baseline": ("pixels", "")}
+METHODS = {
+    **{"CPC, fine-tuned": ("CPC", ""), "CPC, frozen": ("CPC", "frozen"), "supervised baseline": ("pixels", "")},
+    "the same with CPC's two blocks": ("pixels, two blocks", ""),
+    "twice as deep (`base_deep`)": ("pixels, base_deep", ""),
+    "twice as wide (`base_wide`)": ("pixels, base_wide", ""),
+}
 CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 FRACTIONS = {"photos": CURVE, "photos-128px": CURVE, "imagenette-224": (0.01, 0.1, 1.0), "imagenette-128px": CURVE}
 # Dataset -> the module for all seeds; the first one is adapted to `photos` with flags/photos/pretrain_128px.flags.
@@ -58,10 +71,10 @@ def _changed(dataset: str, features: str, fraction: float) -> list[str]:
     were seen to favour. On imagenette-224 no labels are held out, to save time: how long encoders are fine-tuned comes
     from trials with other labels.
     """
-    if features == "pixels":
+    if features.startswith("pixels"):
         steps = [f"--train_steps={steps}" for least, steps in LONGER[dataset].items() if fraction >= least]
         few = dataset == "imagenette-128px" and fraction < 0.05
-        return [*steps[-1:], *(["--augment=full"] if few else [])]
+        return [*steps[-1:], *(["--augment=full"] if few else []), *ARMS.get(features, [])]
     if _presets(dataset) == "photos":
         return []
     if fraction < 0.05:
@@ -81,8 +94,8 @@ def classified(
     `steps`: of training, in place of this study's, in a folder of their own.
     """
     module = GIVEN.get(dataset)
-    workdir = f"{folder}/{features.lower()}_{fraction:g}{f'_{steps}_steps' if steps else ''}"
-    baseline = features == "pixels"
+    name, baseline = features.lower().replace(", ", "_").replace(" ", "_"), features.startswith("pixels")
+    workdir = f"{folder}/{name}_{fraction:g}{f'_{steps}_steps' if steps else ''}"
     command = [
         "cpc_tf.efficient",
         f"--flagfile=flags/{_presets(dataset)}/efficient{'_pixels' * baseline}{ENDING.get(dataset, '')}.flags",
@@ -107,7 +120,9 @@ def runs(places: runner.Places) -> list[runner.Run]:
         return runner.Run(fields, classified(dataset, places.pictures, folder, which, fraction, seed))
 
     # Seeds innermost: runs beside each other then pre-train different encoders.
-    return [run(d, f, w, s) for d, parts in FRACTIONS.items() for f in parts for w in FEATURES for s in range(SEEDS)]
+    seeds = range(SEEDS)
+    found = [run(d, f, w, s) for d, parts in FRACTIONS.items() for f in parts for w in FEATURES for s in seeds]
+    return found + [run(d, f, w, s) for d, parts in ARM_FRACTIONS.items() for f in parts for w in ARMS for s in seeds]
 
 
 def table(records: Sequence[dict]) -> str:
@@ -143,6 +158,8 @@ def draw(records: Sequence[dict]) -> bytes:
                 elif own:
                     points.append((count, mean, *ends))
             color = features.lower()
+            if not (points or others):
+                continue
             lines.append(plots.Line(title, points, color, "--" if phase else "-"))
             if others:
                 lines.append(plots.Line(f"{title}, half the steps", others, color, hollow=True))

@@ -63,7 +63,9 @@ def _on(before: list[str], command: str) -> str:
 
 _161, _LINEAR, _EFFICIENT = "imagenet/pretrain_resnet161", "imagenet/linear", "imagenet/efficient"
 _ON_ROTATION = (
-    "imagenet/efficient --label_fraction=0.1 --propagation=vat --workdir=runs/imagenet/rotation_vat/efficient_0.1"
+    # Weights and norm of Zhai et al.'s config/moam_step_1.sh.
+    "imagenet/efficient --label_fraction=0.1 --propagation=vat --vat_radius=0.0412 --vat_weight=0.3 "
+    "--entropy_weight=0.3 --workdir=runs/imagenet/rotation_vat/efficient_0.1"
 )
 _RUNGS = {f"rung_{rung}": f"{number}_{rung.lower()}" for number, rung in enumerate(paper.LADDER, 1)}
 
@@ -84,8 +86,8 @@ CHAINS = {
     "instance": Chain(
         "Few labels, instance discrimination", ("imagenet/pretrain_instance", _EFFICIENT), fractions=(0.01, 0.1)
     ),
-    "pseudo_labels": Chain("Pseudo-labels", ("imagenet/efficient_pseudo_labels",), fractions=(0.01, 0.1)),
-    "vat": Chain("VAT", ("imagenet/efficient_vat",), fractions=(0.01, 0.1)),
+    "pseudo_labels": Chain("Pseudo-labels", ("imagenet/efficient_pseudo_labels",)),
+    "vat": Chain("VAT", ("imagenet/efficient_vat",), fractions=(0.1, 0.01)),
     "uda": Chain("UDA", ("imagenet/efficient_uda",)),
     "rotation_vat": Chain("Rotation and VAT", ("imagenet/pretrain_rotation", _ON_ROTATION), fractions=(0.1, 1.0)),
     "pixels_161": Chain("All labels, ResNet-161 + ResNet-33", ("imagenet/efficient_pixels_resnet161",)),
@@ -99,6 +101,11 @@ CHAINS = {
         ("imagenet/pretrain_instance", "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer"),
         runs="runs/voc",
     ),
+    "detect_relative_position": Chain(
+        "Detection, relative position",
+        ("imagenet/pretrain_relative_position", "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer"),
+        runs="runs/voc",
+    ),
     "detect_supervised": Chain(
         "Detection, supervised", ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"), runs="runs/voc"
     ),
@@ -106,8 +113,9 @@ CHAINS = {
 
 # What of a rung of Fig. 3 is ours.
 _OF_RUNGS = {
-    "rung_v1": "the custom validation set; v2's rate and no mirroring on all rungs",
-    "rung_RC": "as the rung before; from here on the test is in colour",
+    "rung_v1": "no norm before LN ([decisions](decisions.md#cpc-v1)); a warm-up until then; the custom "
+    "validation set; v2's rate and no mirroring on all rungs",
+    "rung_RC": "as the rung before; from here on the test is in colour, and up to LP one channel at a time beside it",
     "rung_LP": "as the rung before; with the patches the offsets become v2's",
     "rung_PA": "as the rung before; instead of colour dropping and jitter, which appendix A does not list",
 }
@@ -117,23 +125,24 @@ OURS = {
     _161: "order within a block, mean over predictions, negatives of 16 images, magnitudes of elastic deformation and "
     "histogram ([decisions](decisions.md#context-and-objective)); bfloat16 and recomputation",
     "imagenet/pretrain_resnet50": "as with ResNet-161; layer norm and optimizer, of which the paper gives no others",
-    "imagenet/pretrain_cpc_v1": "batch norm, and no prediction of the next row ([decisions](decisions.md#cpc-v1)); "
-    "what v1 leaves open is as in v2",
+    "imagenet/pretrain_cpc_v1": "no prediction of the next row ([decisions](decisions.md#cpc-v1)); what v1 leaves open "
+    "is as in v2",
     _LINEAR: "90 epochs ([decisions](decisions.md#linear-protocol))",
-    "imagenet/linear_cpc_v1": "as with CPC v2; the test is grey ([decisions](decisions.md#patch-augmentation))",
+    "imagenet/linear_cpc_v1": "the test is grey ([decisions](decisions.md#patch-augmentation)); the rest is v1's",
     "imagenet/pretrain_rotation": "all but the objective; not the architecture of the row",
     "imagenet/pretrain_instance": "optimizer, batch; two views instead of the row's memory bank",
+    "imagenet/pretrain_relative_position": "optimizer, batch, length, the distortion of patches, a head for pairs",
     **{f"imagenet_ladder/pretrain_{name}": _OF_RUNGS.get(key, "as the rung before") for key, name in _RUNGS.items()},
     "imagenet_ladder/linear": "which images are the custom validation set: the first 10,000 of train",
-    _EFFICIENT: "which labels, how many are held out, momentum and schedule of SGD, number of trials, the rule of "
-    "convergence, rates of fine-tuning ([decisions](decisions.md#few-labels))",
+    _EFFICIENT: "which labels, mirroring, momentum and schedule of SGD, number of trials, the rule of convergence, "
+    "rates of fine-tuning, the shape of tests ([decisions](decisions.md#few-labels))",
     "imagenet/efficient_pixels": "as with CPC; 24 trials over four depths",
     "imagenet/efficient_pixels_resnet161": "as with CPC",
-    "imagenet/efficient_pseudo_labels": "one unlabelled picture for each labelled; labels made while it trains",
-    "imagenet/efficient_vat": "one unlabelled picture for each labelled; size of the disturbance",
-    "imagenet/efficient_uda": "one unlabelled picture for each labelled; the paper's own augmentation",
+    "imagenet/efficient_pseudo_labels": "pictures with labels keep them",
+    "imagenet/efficient_vat": "pictures with labels are disturbed only among all others; 1 %",
+    "imagenet/efficient_uda": "the paper's own augmentation; where the rate drops",
     "imagenet/linear_bigbigan": "images, output of the module",
-    "imagenet/efficient_bigbigan": "output of the module",
+    "imagenet/efficient_bigbigan": "which map: that from which the module pools its output",
     "voc/detect": "all but the architecture, the data, colour dropping, scales and two phases: the public C4 recipe; "
     "lengths and rates of the phases ([decisions](decisions.md#detection))",
     "voc/detect_supervised": "as with CPC; the trained fourth stack is the regions' head",

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from studies.paper import figures as paper
 
 HERE, RUNS, NOT = "run here", "runs, not measured", "not possible"
-STATES = (HERE, RUNS, NOT)
+INSTEAD = "another method in its place"
+STATES = (HERE, RUNS, INSTEAD, NOT)
 
 
 class Row(NamedTuple):
@@ -18,8 +19,8 @@ class Row(NamedTuple):
       text: its name, or what it says.
       figures: the paper's.
       chains: keys of `chains.CHAINS` that lead to its figures.
-      state: HERE: measured on small data, `why` says where; RUNS: the commands exist, the figure was not measured; NOT:
-        `why` says why.
+      state: HERE: measured on small data, `why` says where; RUNS: the commands exist, the figure was not measured;
+        INSTEAD: so it is, but they train something else than the row, `why` says what; NOT: `why` says why.
       why: see `state`.
       holds: the settings that are meant: a preset, then name=value.
     """
@@ -51,9 +52,10 @@ _161, _CPC33, _PIXELS = ("linear",), ("efficient",), ("pixels",)
 _PARTS = " / ".join(f"{100 * part:g}" for part in paper.FRACTIONS)
 _BASELINE = State(HERE, _CURVE, ("pixels",))
 _CPC = State(HERE, _CURVE, ("efficient",))
-_PROPAGATION = "what is ours: [notebook](notebook/2026-11-25-label-propagation.md)"
-_INSTANCE = "as contrast of two views, without the row's memory bank"
-_ROTATION = "on ResNet-50, another architecture of 24 M parameters"
+_PROPAGATION = "its authors' values; what is ours: [decisions](decisions.md#label-propagation)"
+_IN_LADDER = f"in small by another protocol: {_LADDER}"
+_INSTANCE = "two views of Chen et al. 2020 by Adam; Wu et al. 2018 have a memory bank"
+_ROTATION = "its objective on ResNet-50 of 24 M parameters; the row's network has 86 M"
 _AMDIM = State(NOT, "its weights are published for PyTorch; as a SavedModel they would run with `--signature`")
 _DOWNLOAD = "needs its module from TF-Hub"
 _SMALL = "[linear](results.md#linear)"
@@ -83,16 +85,16 @@ def _table_2() -> list[Row]:
 
 
 def _rungs() -> list[Row]:
-    """A row for each rung of Fig. 3. In small PA is not measured: another augmentation is in its place there."""
+    """A row for each rung of Fig. 3. In small another augmentation is in the place of PA."""
     return [
-        Row(f"{rung}: {adds}", brought or "-", (f"rung_{rung}",), *((RUNS,) if rung == "PA" else (HERE, _LADDER)))
+        Row(f"{rung}: {adds}", brought or "-", (f"rung_{rung}",), RUNS, "" if rung == "PA" else _IN_LADDER)
         for rung, (adds, brought) in paper.LADDER.items()
     ]
 
 
 INTRODUCTION = [
     Row("Fewer labels than classifiers on pixels need", "2-5 times", _BOTH, HERE, _GAIN),
-    Row("CPC v1 to v2, linear top-1", "48.7 to 71.5, 23 points", _V1_V2, HERE, _LADDER),
+    Row("CPC v1 to v2, linear top-1", "48.7 to 71.5, 23 points", _V1_V2, RUNS, _IN_LADDER),
     Row("1 % of the labels: top-5; above pixels; above Zhai et al. 2019", "78; 34; 20", _BOTH, HERE, _CURVE),
     Row("All labels: top-1 above pixels", "3.2", _BOTH, HERE, _CURVE),
     Row("Part of the labels that matches pixels with all; 1 % matches", "half; 5 times as many", _BOTH, HERE, _GAIN),
@@ -101,6 +103,8 @@ INTRODUCTION = [
 ]
 SETUP = [
     Row("Fig. 2: the framework", "a drawing", (), HERE, "[drawn anew](images/method.png)"),
+    Row("Negatives: other locations in the image and other images in the mini-batch", "-", _161, RUNS,
+        "ours: of the images of a group, of which a mini-batch has 32", f"{_PRETRAIN} negative_images=16"),
     Row("Unlabelled data: all training images of ImageNet", "1 set", _161, RUNS,
         holds=f"{_PRETRAIN} dataset=imagenet2012 split=train"),
     Row("Linear: augmented as in pre-training; at the test not at all, one crop", "1 crop", _161, RUNS,
@@ -131,8 +135,8 @@ TABLE_1 = _table(
         "CPC v2 - ResNet-50": State(RUNS, "", ("linear_50",)),
         "CPC v1": State(RUNS, "", ("linear_v1",)),
         "CPC v2 - ResNet-161": State(RUNS, f"in small: {_SMALL}", ("linear",)),
-        "Instance Discr.": State(RUNS, _INSTANCE, ("linear_instance",)),
-        "Rotation": State(RUNS, _ROTATION, ("linear_rotation",)),
+        "Instance Discr.": State(INSTEAD, _INSTANCE, ("linear_instance",)),
+        "Rotation": State(INSTEAD, _ROTATION, ("linear_rotation",)),
         "BigBiGAN": State(RUNS, _DOWNLOAD, ("linear_bigbigan",)),
         "AMDIM": _AMDIM,
     },
@@ -149,10 +153,10 @@ EFFICIENT = [
         "quoted: He et al. 2016, Cubuk et al. 2018"),
     Row("Half of the labels match pixels with all; 1 % match 5 %", "2; 5 times", _BOTH, HERE, _GAIN),
     Row("Millions of parameters: ResNet-200; ResNet-161 + ResNet-33", "60; over 500", _BOTH, RUNS,
-        "the report shows them"),
+        "the report shows those of encoder and classifier"),
     Row("ResNet-161 + ResNet-33 from labels alone, batch norm throughout, top-1 / top-5", "80.3 / 95.2",
         ("pixels_161",), RUNS, holds="imagenet/efficient_pixels_resnet161 backbone=resnet161 norm=batch"),
-    Row("Rotation with 1 % of the labels, top-5", "57.5", ("rotation",), RUNS, _ROTATION),
+    Row("Rotation with 1 % of the labels, top-5", "57.5", ("rotation",), INSTEAD, _ROTATION),
     Row("Networks of Zhai et al. 2019: rotation; label propagation", "ResNet-152 x2; ResNet-50 x4", (), NOT, "quoted"),
     Row("1 % of the labels, top-5: fixed; fine-tuned", "77.1; 78.3", _CPC33, HERE, _CURVE),
     Row("1 % of the labels, top-5: BigBiGAN", "55.2", ("efficient_bigbigan",), RUNS, _DOWNLOAD),
@@ -169,11 +173,14 @@ TABLE_3 = _table(
         "VAT + Entropy Min.": State(RUNS, _PROPAGATION, ("vat",)),
         "Unsup. Data Aug.": State(RUNS, _PROPAGATION, ("uda",)),
         "Rot. + VAT + Ent. Min.": State(
-            RUNS, "one after the other, where Zhai et al. 2019 train both", ("rotation_vat",)
+            INSTEAD,
+            "VAT on a module of rotation. Zhai et al. 2019 train rotation, classes and VAT together, label all "
+            "pictures and train anew, and fine-tune; a sum of objectives is not possible yet",
+            ("rotation_vat",),
         ),
-        "Instance Discr.": State(RUNS, _INSTANCE, ("instance",)),
-        "Rotation": State(RUNS, _ROTATION, ("rotation",)),
-        "BigBiGAN (fixed)": State(RUNS, _DOWNLOAD, ("efficient_bigbigan",)),
+        "Instance Discr.": State(INSTEAD, _INSTANCE, ("instance",)),
+        "Rotation": State(INSTEAD, _ROTATION, ("rotation",)),
+        "BigBiGAN (fixed)": State(RUNS, f"on the map before pooling; {_DOWNLOAD}", ("efficient_bigbigan",)),
         "AMDIM (fixed)": _AMDIM,
     },
 )
@@ -187,9 +194,9 @@ TABLE_4 = _table(
     _WITH_MAP,
     {
         "Supervised baseline": State(RUNS, "in small: [detection](results.md#detection)", ("detect_supervised",)),
-        "Instance Discr.": State(RUNS, _INSTANCE, ("detect_instance",)),
+        "Instance Discr.": State(INSTEAD, _INSTANCE, ("detect_instance",)),
         "Relative Pos.": State(
-            NOT, "quoted; here it is an objective for small networks: `photos/pretrain_relative_position`"
+            RUNS, "what Doersch and Zisserman 2017 leave open is ours", ("detect_relative_position",)
         ),
         "CPC v2": State(HERE, _DETECTION, ("detect",)),
     },
@@ -227,12 +234,12 @@ APPENDIX_C = [
         _PIXELS, RUNS, "ours: 32 workers, as in pre-training", "imagenet/efficient_pixels "
         "search_rates=0.05,0.1,0.2 search_decays=1e-5,1e-2 search_dropouts=0,1 batch_size=512 search_multiples=1,2"),
     Row("C.1, images held out to choose", "about 10k", _PIXELS, RUNS,
-        "ours: a part of the labels, since 10k exceed 1 %",
-        "imagenet/efficient_pixels held_out=0.1"),
+        "beside the labels of each fraction; the stricter rule: `--validation_split=`",
+        "imagenet/efficient_pixels validation_split=train[:10000]"),
     Row("C.2, network: grid; blocks; hidden layers; bottlenecks", "14x14; 11; 4096; 1024", _CPC33, RUNS,
         holds="imagenet/efficient head_blocks=11 head_width=4096"),
     Row("C.2, training: fixed features till convergence, then all: SGD and Adam", "2 phases", _CPC33, RUNS,
-        holds="imagenet/efficient patience=5 encoder_adam=paper"),
+        holds="imagenet/efficient patience=5 rate_drops=3 encoder_adam=paper finetune_look_steps=1"),
 ]  # fmt: skip
 
 

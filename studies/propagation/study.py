@@ -1,9 +1,9 @@
 """Label propagation beside the supervised baseline and beside fine-tuning on CPC, as table 3 of the paper: 64 px.
 
-    python -m studies propagation --only=features=pixels --only=label_fraction=0.01
+    python -m studies propagation --only=features=pixels --only=label_fraction=0.1 --only=seed=0
 
 Steps, encoders and what is held out are those of studies/label_curve on imagenette-224, whose runs are those without
-label propagation.
+label propagation. Weights and disturbance are the defaults; with self-training both classifiers have the steps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from studies.tables import markdown, spread
 
 DATASET = "imagenette-224"
 FRACTIONS = (0.01, 0.1)
-METHODS = ("none", "pseudo_labels", "vat", "uda")
+METHODS = ("none", "pseudo_labels", "vat", "uda", "self_training")
 
 
 def runs(places: runner.Places) -> list[runner.Run]:

@@ -67,6 +67,12 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
     lines = pair.summary.split("\n")
     assert lines[1].startswith("  --split=train: 380 images of 19 classes, 20 of each: astronaut")
     assert lines[3:] == ["  not used: 19 images without labels; pre-training takes them by --split=unlabelled"]
+    held_out = catalog.open_pair(DataConfig(dataset="photos/19", data_dir=photos_dir), "test", "train[100:140]")
+    every, (some, tested) = [*held_out.source.identities()], held_out[3:] + held_out[1:2]
+    assert [every.index(each) for each in some.identities()] == [*range(100, 140)]
+    assert some.labels().tolist() == held_out.source.labels()[100:140].tolist()
+    assert not {*every} & {*tested.identities()}
+    assert "--validation_split=train[100:140]: 40 images of" in held_out.summary
     few = DataConfig(dataset="photos/19", data_dir=photos_dir, split="train[:3]")
     said = r"^--test_split=test: images of (16|17|18) classes that --split=train\[:3\] has"
     with pytest.raises(ConfigError, match=said):

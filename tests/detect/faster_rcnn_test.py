@@ -92,8 +92,7 @@ def test_compiled_inference_equals_uncompiled(model):
 def test_the_encoders_own_stack_is_the_head(monkeypatch):
     """Of a region that is the whole map, pooled cell by cell, it makes the encoder's own features."""
     make_tiny(monkeypatch)
-    monkeypatch.setattr(HeadConfig, "region_points", 1)
-    head = {"region_head": "encoder", "region_pool": 8, "region_reduce": 6}
+    head = {"region_head": "encoder", "region_pool": 8, "region_reduce": 6, "region_points": 1}
     config = replace(SMALL, encoder="random", backbone_endpoint="stack1", backbone_norm="layer", **head)
     model = build_detector(config, 3)
     images = tf.random.stateless_uniform([2, 32, 32, 3], [1, 2])

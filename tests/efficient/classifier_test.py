@@ -84,7 +84,7 @@ BATCH = {
 SGD = {"learning_rate": 0.1, "momentum": 0.0, "weight_decay": 0.0, "finetune_rate": 0.1, "encoder_rate": 0.01}
 
 
-def make(phase, *, blocks=0, norm="none", strategy=None, cosine=False, drop_step=0, **settings):
+def make(phase, *, blocks=0, norm="none", strategy=None, cosine=False, drops=(), **settings):
     strategy = strategy or make_strategy("single")
     with strategy.scope():
         head = {"head_blocks": blocks, "head_width": 8, "dropout": 0.0}
@@ -93,7 +93,7 @@ def make(phase, *, blocks=0, norm="none", strategy=None, cosine=False, drop_step
         tf.random.set_seed(1)
         classifier = ResNetClassifier(3, config.classifier, norm)
         classifier.build([None, 1, 1, 128])
-        return Classification(encoder, classifier, phase, config, 10, strategy, cosine=cosine, drop_step=drop_step)
+        return Classification(encoder, classifier, phase, config, 10, strategy, cosine=cosine, drops=drops)
 
 
 def stepping(trainee):
@@ -128,16 +128,16 @@ def test_which_parts_learn_and_whose_kernels_decay(phase, learn, decay):
 
 @pytest.mark.parametrize("told", [True, False])
 def test_the_frozen_phase_is_sgd_by_hand_of_images_or_their_features_and_its_rate_drops(told):
-    """The rate drops when told, or at a given step."""
-    trainee = make(FROZEN, weight_decay=0.5, drop_step=0 if told else 2)
+    """The rate drops when told, or at given steps."""
+    trainee = make(FROZEN, weight_decay=0.5, drops=() if told else (2, 3))
     encoder, maps = values(trainee.encoder.trainable_variables), trainee.encoder.encode(BATCH["image"])
     features, labels = maps.numpy().mean((1, 2)), BATCH["label"].numpy()
     encoded = {"latents": maps, "label": BATCH["label"]}
     kernel, bias = values(trainee.classifier.trainable_variables)
     step = stepping(trainee)
-    for number, rate in enumerate((0.1, 0.1, 0.01)):
-        if told and number == 2:
-            trainee.drop_rates(True)
+    for number, rate in enumerate((0.1, 0.1, 0.01, 0.001)):
+        if told:
+            trainee.drop_rates(max(0, number - 1))
         loss = float(step(BATCH if told else encoded)["loss"])
         powers = np.exp(features @ kernel + bias)
         odds = powers / powers.sum(1, keepdims=True)

@@ -16,7 +16,7 @@ from cpc_tf.efficient.run import prepare
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.phases import in_folder
+from cpc_tf.training.phases import FINE_TUNED, in_folder
 
 FLAGS = """
     --test_split=val --resize=16 --image_size=16 --augment=none --encoder=random --backbone=tiny --head_blocks=0
@@ -35,17 +35,20 @@ def test_a_test_whose_loss_is_no_number_ends_the_run():
 
 
 @pytest.mark.parametrize(
-    ("longest", "images", "wanted"),
+    ("phase", "longest", "images", "wanted"),
     [
-        (225_000, 1_000_000, 1954),  # an epoch: 1,000,000 / 512, rounded up
-        (225_000, 10_000, 500),  # 25 epochs, since one has 20 steps
-        (1500, 10_000, 375),  # a quarter of the phase
-        (200, 100, 50),
-        (3, 100, 1),
+        (FROZEN, 225_000, 1_000_000, 1954),  # an epoch: 1,000,000 / 512, rounded up
+        (FROZEN, 225_000, 10_000, 500),  # 25 epochs, since one has 20 steps
+        (FROZEN, 1500, 10_000, 375),  # a quarter of the phase
+        (FROZEN, 200, 100, 50),
+        (FROZEN, 3, 100, 1),
+        (FINE_TUNED, 25_000, 1_271_167, 2483),
+        (FINE_TUNED, 25_000, 12_712, 25),
     ],
 )
-def test_evaluations_are_epochs_apart_but_not_too_often_and_four_at_least(longest, images, wanted):
-    assert phases.evaluate_every(replace(EfficientConfig(), batch_size=512), longest, images) == wanted
+def test_evaluations_are_epochs_apart_but_not_too_often_and_four_at_least(phase, longest, images, wanted):
+    config = replace(EfficientConfig(), batch_size=512, finetune_look_steps=1)
+    assert phases.evaluate_every(config, phase, longest, images) == wanted
 
 
 @pytest.mark.slow

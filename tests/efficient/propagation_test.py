@@ -11,6 +11,7 @@ from cpc_tf.efficient.classifier import SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig, PropagationConfig
 from cpc_tf.efficient.propagation import METHODS, Unlabelled, adversarial
 from cpc_tf.efficient.run import prepare
+from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.trainee import Rows
 from tests import samples
@@ -141,11 +142,9 @@ def test_uda():
 @pytest.mark.parametrize(
     ("method", "weights"), [("pseudo_labels", ["pseudo_weight"]), ("vat", ["vat_weight", "entropy_weight"])]
 )
-def test_weights_are_factors(method, weights, monkeypatch):
-    loss, *_ = computed(method)
-    for weight in weights:
-        monkeypatch.setattr(PropagationConfig, weight, 2 * getattr(CONFIG, weight))
-    assert computed(method)[0] == pytest.approx(2 * loss)
+def test_weights_are_factors(method, weights):
+    twice = replace(CONFIG, **{weight: 2 * getattr(CONFIG, weight) for weight in weights})
+    assert computed(method, twice)[0] == pytest.approx(2 * computed(method)[0])
 
 
 RATIO = 2
@@ -165,12 +164,11 @@ def make(method, norm="none", **settings):
 
 @pytest.mark.parametrize("method", UNLABELLED)
 @pytest.mark.slow
-def test_the_loss_is_the_mean_of_those_of_its_parts(method, monkeypatch):
+def test_the_loss_is_the_mean_of_those_of_its_parts(method):
     """With dropout, VAT's noise, and several pictures without labels beside each one with a label.
 
     Whole steps of two replicas are those of tests/conformance_test.py.
     """
-    monkeypatch.setattr(PropagationConfig, "pseudo_begin", 0.0)
     trainee = make(method)
 
     def losses(start, end):

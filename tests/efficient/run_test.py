@@ -13,8 +13,9 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.data import catalog
-from cpc_tf.efficient.config import EfficientConfig, SearchConfig
-from cpc_tf.efficient.run import PARTS, efficient, prepare, select, trials
+from cpc_tf.efficient.config import PARTS, EfficientConfig, SearchConfig
+from cpc_tf.efficient.run import efficient, prepare
+from cpc_tf.efficient.selection import found, select, trials
 from cpc_tf.evaluation import label_kinds, scores
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError, replace
@@ -115,6 +116,12 @@ def test_fine_tuning_that_diverges_leaves_the_frozen_classifier():
     tried, selection = selected(encoder_rate=9.0)
     assert tried[-2:] == [("fine-tuned", True, 0), ("fine-tuned", False, 0)]
     assert (selection.finetune_steps, selection.temperature) == (0, 2.0)
+
+
+def test_the_length_of_a_result_of_an_earlier_version_is_found():
+    others = {"phase": "frozen", "chosen": False, "steps": 10}
+    for chosen, drops in (({"drop_step": 40}, (40,)), ({"drop_step": 0}, ()), ({"drop_steps": [20, 30]}, (20, 30))):
+        assert found([others, {**others, **{"chosen": True, "steps": 50}, **chosen}]) == (50, drops)
 
 
 def test_where_all_trials_diverge_there_is_no_result():
@@ -248,19 +255,21 @@ def test_pixels_learn_by_themselves_till_convergence_with_the_best_of_several_ne
     assert result["top1"] > 0.6
     assert [record["backbone"] for record in result["search"]] == ["tiny", "small"]
     (chosen,) = [record for record in result["search"] if record["chosen"]]
-    assert result["phases"]["supervised"]["steps"] == chosen["steps"]
+    # The same epochs: of 18 labels, 6 were held out.
+    assert result["phases"]["supervised"]["steps"] == chosen["steps"] * 18 / 12
     assert result["backbone"] == result["identity"]["architecture"] == chosen["backbone"]
 
 
 @pytest.mark.slow
 def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best_evaluation(folder, hub_dir, tmp_path):
-    flags = ["--patience=1", "--train_steps=12", "--finetune_steps=1", "--steps_per_loop=2", "--checkpoint_every=2"]
+    flags = ["--patience=1", "--train_steps=18", "--finetune_steps=1", "--steps_per_loop=2", "--checkpoint_every=2"]
+    flags += ["--rate_drops=3", "--least_looks=6"]
     settings = config(folder, tmp_path / "whole", hub_dir, *flags)
     made = prepare(settings, tf.distribute.get_strategy())[1]
     with copied(tmp_path / "whole", 3):
         selected = select(settings, made)
     frozen, start, *_ = selected.records
-    every = 3  # a quarter of the longest training
+    every = 3  # a sixth of the longest training
     assert frozen["steps"] % every == 0
     assert selected.length.steps == frozen["steps"]
     whole = metrics(tmp_path / "whole/search/frozen/0")
@@ -270,8 +279,8 @@ def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best
     assert start["held_out_loss"] == pytest.approx(frozen["held_out_loss"], abs=1e-5)
     # It was killed after the rate had dropped, which is saved nowhere but in these evaluations.
     killed = tmp_path / "killed/search/frozen/0"
-    state = plateau(metrics(killed), "held_out_top1", patience=1, drops=True)
-    assert state.drop_step > 0
+    state = plateau(metrics(killed), "held_out_top1", patience=1, drops=3)
+    assert len(state.drop_steps) > 0
     assert not state.ended
     made.converge(in_folder(replace(settings, workdir=str(tmp_path / "killed")), "search", "frozen", "0"))
     assert [*map(without_time, metrics(killed))] == [*map(without_time, whole)]

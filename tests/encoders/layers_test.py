@@ -10,7 +10,16 @@ import tensorflow as tf
 from cpc_tf import native
 from cpc_tf.encoders import networks
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.layers import EPSILON, Conv, convolve_by_rows, make_norm, max_pool, normalize, operations
+from cpc_tf.encoders.layers import (
+    EPSILON,
+    Conv,
+    batch_statistics,
+    convolve_by_rows,
+    make_norm,
+    max_pool,
+    normalize,
+    operations,
+)
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.keras import keras
 from tests import processes
@@ -425,6 +434,17 @@ def test_layer_norms_are_numpys(kind, axes, precision, tolerance):
         y = layer(constant)
     assert np.isfinite(tape.gradient(y, constant)).all()
     np.testing.assert_allclose(tf.cast(y[0, 0, 0], tf.float32), layer.offset, atol=1e-2)
+
+
+def test_batch_statistics_of_groups_are_numpys():
+    layer, x = make_norm("batch", "float32", "norm"), np.random.default_rng(0).normal(2, 3, [6, 2, 2, 5])
+    with batch_statistics(groups=3):
+        y = layer(x.astype(np.float32), training=True)
+    groups = x.reshape(3, 8, 5)  # two images each, one after the other
+    normal = (groups - groups.mean(1, keepdims=True)) / np.sqrt(groups.var(1, keepdims=True) + EPSILON)
+    np.testing.assert_allclose(y, normal.reshape(x.shape), atol=1e-5)
+    np.testing.assert_allclose(layer.moving_mean, 0.1 * groups.mean((0, 1)), rtol=1e-5)
+    np.testing.assert_allclose(layer.moving_variance, 0.9 + 0.1 * groups.var(1, ddof=1).mean(0), rtol=1e-5)
 
 
 def test_batch_norm_is_that_of_keras_and_none_changes_nothing():

@@ -30,6 +30,8 @@ ENCODERS = [
     ("-1..1:{}/call", "", "", "call/"),
     ("0..255:{}/bytes", "embed", "map", "bytes/map"),
     ("-1..1:{}/tf1", "encode", "bn_crelu_feat", "tf1/bn_crelu_feat"),
+    ("-1..1:{}/tf1", "encode", "normal:0", "tf1/normal:0"),
+    ("-1..1:{}/tf1", "encode", "before:bn_crelu_feat", "tf1/concatenated:0"),
     ("-1..1:{}/keras", "serving_default", "output_0", "keras/"),
 ]
 
@@ -89,6 +91,13 @@ REFUSED = [  # encoder, signature, output, what is said, and whether it shall be
     ("0..255:{}/bytes", "embed", "vector", MODE.format("signature"), True),
     ("-1..1:{}/tf1", "encode", "feature_map", "has the feature maps or vectors avepool_feat, bn_crelu_feat, def"),
     ("-1..1:{}/tf1", "encode", "avepool_feat", MODE.format("module of TF1 format"), True),
+    (
+        "-1..1:{}/tf1",
+        "encode",
+        "none:0",
+        "^--endpoint=none:0: no such tensor in .*; maps of its graph, .* concatenated:0",
+    ),
+    ("0..255:{}/bytes", "embed", "before:vector", "^--endpoint=before:vector: .* is no module of TF1 format; name one"),
     ("random", "encode", "", "--signature=encode: is for third-party modules, not for --encoder=random"),
 ]
 

@@ -81,7 +81,7 @@ def test_a_test_whose_loss_is_no_number_ends_the_run(monkeypatch):
     ):
         monkeypatch.setattr(module, name, nothing)
     kind = types.SimpleNamespace(score=lambda *_: {"top1": 0.1, "loss": math.nan})
-    trainee = types.SimpleNamespace(strategy=None, rows=None, kind=kind, test=lambda _: (None, None))
+    trainee = types.SimpleNamespace(strategy=None, rows=None, kind=kind, test=lambda *_, **__: (None, None))
     flags = {"geometry_from": "flags", "augment": "none", "batch_size": 1, "train_steps": 1}
     config = replace(LinearConfig(), workdir="runs/x", **flags)
     data = catalog.Pair(types.SimpleNamespace(num_examples=1), None, "")

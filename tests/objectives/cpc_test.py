@@ -65,6 +65,13 @@ def alone(direction, latents, group=None):
     return direction.compare(embeddings, pool(embeddings["targets"], group or len(latents), 0))
 
 
+def test_a_training_is_called_what_it_is():
+    """Cards and reports called CPC v1 and all rungs to v2 "CPC v2"."""
+    trained = [(1, "v1"), (2, "v1"), (4, "colour_drop"), (4, "full"), (4, "small_patches"), (1, "full")]
+    names = [CPCConfig(directions=directions).method(augment) for directions, augment in trained]
+    assert names == ["CPC v1", "CPC, 2 directions", "CPC, 4 directions", "CPC v2", "CPC v2", "CPC, 1 direction"]
+
+
 def test_sum_is_the_mean_times_the_predictions_of_a_group():
     latents = tf.random.stateless_normal([4, 5, 5, 6], [0, 1])
     mean, total = (Direction(dataclasses.replace(SMALL, reduction=r), 6, "float32", r) for r in ("mean", "sum"))

@@ -7,11 +7,11 @@ from tensorflow_datasets.object_detection import voc
 
 from cpc_tf.data import datasets, photos
 
-CLASSES, SIDE = 4, 80
+CLASSES, SIDE = 6, 80
 
 
-def write_imagenet(data_dir, train=160, validation=10):
-    """imagenet2012:5.1.0 with so many crops of each of 4 photographs; the real one's features, but for names."""
+def write_imagenet(data_dir, train=110, validation=10):
+    """imagenet2012:5.1.0 with so many crops of each of 6 photographs; the real one's features, but for names."""
     features = tfds.features.FeaturesDict(
         {
             "image": tfds.features.Image(encoding_format="jpeg"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.encoders import networks
 from cpc_tf.keras import keras
 from cpc_tf.objectives.base import check_groups
 from cpc_tf.objectives.config import OBJECTIVES, RotationConfig, model_class
@@ -29,9 +30,9 @@ def _patches(count):
 
 
 @functools.cache
-def _answer(group):
+def _answer(group, norm="layer"):
     """(metrics, clipped gradients, weights before) of a step: the model alone, given one group after another."""
-    model = build_model(replace(EIGHT, parts=1))
+    model = build_model(replace(EIGHT, parts=1, norm=norm))
     weights = model.get_weights()
     with tf.GradientTape() as tape:
         outputs = [model(_patches(8)[i : i + group], training=True) for i in range(0, 8, group)]
@@ -67,26 +68,77 @@ def _step(config, strategy):
 
 # What lies between two exchanges is compiled piece by piece. More of it is in tests/training/contract_test.py.
 @slow
-@pytest.mark.parametrize(("group", "parts", "replicas", "xla"), [(8, 2, 2, "on"), (4, 1, 4, "off"), (4, 4, 1, "off")])
-def test_negatives_are_of_a_group_wherever_it_is(group, parts, replicas, xla, two_replicas, four_replicas):
+@pytest.mark.parametrize(
+    ("group", "parts", "replicas", "xla", "norm"),
+    [
+        (8, 2, 2, "on", "layer"),
+        (4, 1, 4, "off", "layer"),
+        (4, 4, 1, "off", "layer"),
+        (4, 1, 1, "off", "batch"),
+        (2, 1, 2, "off", "batch"),
+        (4, 1, 4, "off", "batch"),
+    ],
+)
+def test_negatives_and_batch_statistics_are_of_a_group_wherever_it_is(
+    group, parts, replicas, xla, norm, two_replicas, four_replicas
+):
     """Of the parts of all replicas, of some replicas, and of the parts of one."""
     strategy = {1: make_strategy("single"), 2: two_replicas, 4: four_replicas}[replicas]
-    config = replace(EIGHT, negative_images=group % 8, xla=xla, accumulate=parts)
+    groups = {"negative_images": group % 8, "norm_images": group if norm == "batch" else 0}
+    # With batch norm activations are computed a second time, with the statistics of the same groups.
+    config = replace(EIGHT, **groups, xla=xla, accumulate=parts, norm=norm, recompute=norm == "batch")
     metrics, gradients, operations = _step(config, strategy)
-    wanted, wanted_gradients, _ = _answer(group)
+    wanted, wanted_gradients, _ = _answer(group, norm)
     assert metrics.keys() == wanted.keys()
     for name, value in wanted.items():
         assert metrics[name] == pytest.approx(value, rel=1e-3 if name == "effective_rank" else 2e-5, abs=1e-6), name
     scale = max(np.abs(g).max() for g in wanted_gradients)
     for ours, theirs in zip(gradients, wanted_gradients):
         np.testing.assert_allclose(ours, theirs, atol=1e-4 * scale)
-    assert ("CpcNormReluGrad" in operations) is (xla == "off")  # our own operation, which XLA has not
+    # Our own operation, which XLA has not.
+    assert ("CpcNormReluGrad" in operations) is (xla == "off" and norm == "layer")
+
+
+def _deep(monkeypatch, third):
+    """Makes 'small' as deep as an encoder of the paper, and narrow."""
+    layers = tuple(networks.Stack(blocks, 8, width, 2) for width, blocks in ((32, 3), (64, 4), (128, third)))
+    deep = networks.Architecture(layers, stem_kernel=3, stem_width=16, stem_stride=1, stem_pool=False)
+    monkeypatch.setitem(networks.ARCHITECTURES, "small", deep)
+
+
+@slow
+@pytest.mark.parametrize(("third", "directions"), [(23, 1), (46, 2)], ids=["ResNet-101 of v1", "ResNet-161"])
+def test_without_norms_a_deep_encoder_begins_at_chance(third, directions, monkeypatch):
+    """With He's start in all kernels the loss was 2e7 on v1's encoder: each block doubled the variance."""
+    _deep(monkeypatch, third)
+    settings = {"norm": "none", "directions": directions, "steps_to_ignore": 1, "steps_to_predict": 4}
+    model = build_model(replace(EIGHT, **settings))
+    chance = directions * 3 * np.log(8 * 25)  # offsets x log(candidates)
+    assert float(model(_patches(8), training=True).loss) == pytest.approx(chance, rel=0.01)
+
+
+@slow
+def test_steps_without_norms_are_the_same_recomputed_and_in_parts(monkeypatch):
+    """At first branches are zero: the third step is the first whose gradient reaches all of their kernels."""
+    _deep(monkeypatch, 4)
+    weights = []
+    for options in ({}, {"recompute": True, "accumulate": 2}):
+        config = replace(EIGHT, norm="none", learning_rate=0.01, negative_images=4, **options)
+        training = Pretraining(config, make_strategy("single"), 10)
+        before = training.model.encoder.get_weights()
+        step = tf.function(training.train_step, autograph=False)
+        losses = [float(step({"patches": _patches(8)})["loss"]) for _ in range(4)]
+        weights.append(training.model.encoder.get_weights())
+        assert all((one != other).any() for one, other in zip(before, weights[-1]))
+    assert losses[-1] < losses[0]
+    for found, wanted in zip(*weights):
+        np.testing.assert_allclose(found, wanted, atol=2e-4)
 
 
 def test_groups_that_do_not_divide_the_batch_of_replicas_are_refused():
     why = "each of 2 replicas has 6 images of --batch_size=12, .* divides the other; --batch_size=8 would do"
     with pytest.raises(ConfigError, match=f"^--negative_images=4: {why}$"):
-        check_groups(4, 12, replicas=2)
+        check_groups("negative_images", 4, 12, replicas=2)
 
 
 @slow

@@ -85,7 +85,9 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     path = _report(tmp_path / "runs", tmp_path / "report")
     summary = (tmp_path / "report/summary.txt").read_text()
     assert capsys.readouterr().out == summary
-    assert summary.startswith("photos, % on test images     CPC v2  pixels  random encoder\n10 labels (1 %), top-1 ")
+    assert summary.startswith(
+        "photos (test), % on test images  CPC v2  pixels  random encoder\n10 labels (1 %), top-1 "
+    )
     text = pathlib.Path(path).read_text()
     shown = _Page(text)
     assert shown.open == []
@@ -100,20 +102,20 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     assert "url(" not in text
     assert len(shown.pictures) == len([path for path in (tmp_path / "report").iterdir() if path.suffix == ".png"]) > 2
     assert not [path for path in (tmp_path / "report").iterdir() if path.suffix == ".tmp"]
-    rows = csv.DictReader((tmp_path / "report/photos-figure1.csv").read_text().splitlines())
+    rows = csv.DictReader((tmp_path / "report/photos-test-figure1.csv").read_text().splitlines())
     points = {(r["panel"], r["curve"], r["labels (part of all)"], r["value"]) for r in rows}
     panel = "Right (top-1), % of new pictures"
     assert points >= {(panel, "CPC v2", "10", "60.0"), (panel, "pixels", "1000", "70.0")}
     (row,) = (
         row
-        for row in csv.DictReader((tmp_path / "report/photos-table2.csv").read_text().splitlines())
+        for row in csv.DictReader((tmp_path / "report/photos-test-table2.csv").read_text().splitlines())
         if (row["group"], row["Labels"]) == (panel, "small ResNet trained on pixels")
     )
     assert [row[f"10 %{end}"] for end in ("", " low", " high", " runs")] == ["51.0", "50.0", "52.0", "2"]
     summary = json.loads((tmp_path / "report/report.json").read_text())
-    assert len(summary["runs"]) == 12
+    assert len(summary["runs"]) == 15
     assert [problem.split(":")[0] for problem in summary["not_read"]] == ["broken/result.json", "unknown/result.json"]
-    assert len(summary["datasets"]["photos"]["findings"]) == 3
+    assert len(summary["datasets"]["photos (test)"]["findings"]) == 3
 
 
 @pytest.mark.usefixtures("undrawn")

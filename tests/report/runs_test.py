@@ -22,7 +22,7 @@ def test_finds_runs_and_lists(tmp_path):
     (tmp_path / "labels.json").write_text("[1, 2]")
     runs, problems = found_in(tmp_path)
     kinds = [run["kind"] for run in runs]
-    assert {kind: kinds.count(kind) for kind in set(kinds)} == {"efficient": 6, "linear": 5, "pretrain": 1, "detect": 1}
+    assert {kind: kinds.count(kind) for kind in set(kinds)} == {"efficient": 6, "linear": 8, "pretrain": 1, "detect": 1}
     assert [run.directory for run in runs if run.get("policy")] == [""]
     assert sorted(problem.split(":")[0] for problem in problems) == [
         "broken/result.json",

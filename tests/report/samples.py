@@ -24,7 +24,7 @@ def identity(encoder, seed=0, trained_by=""):
     parameters = None if by == "pixels" else 218048
     module = "" if by == "pixels" else encoder.split("/")[-1]
     values = {"architecture": "small", "dataset": "photos/100", "seed": seed, "parameters": parameters}
-    return {"trained_by": by, **values, "module": module}
+    return {"trained_by": by, "method": "CPC v2" if by.startswith("cpc") else "", **values, "module": module}
 
 
 def efficient(encoder="runs/photos/hub", fraction=0.1, top1=0.5, seed=0, steps=3000, trained_by="", **more):
@@ -45,7 +45,7 @@ def linear(encoder="runs/photos/hub", top1=0.9, seed=0, trained_by="", **more):
     return {
         "kind": "linear", "encoder": encoder, "identity": identity(encoder, seed, trained_by), "dataset": "photos",
         "num_classes": 6, "num_train_labels": 1000, "label_fraction": 1.0, "seed": seed, "top1": top1, "top5": 1.0,
-        "loss": 0.5, "steps": 2375, **more,
+        "test_split": "test", "loss": 0.5, "steps": 2375, **more,
     }  # fmt: skip
 
 
@@ -73,7 +73,8 @@ def all_kinds(folder):
     """Every kind of run, with gaps: pixels at 10 % have two seeds, CPC lacks 10 %; one record of a study."""
     for fraction, top1 in CPC.items():
         if fraction != 0.1:
-            write(folder / f"photos/efficient/cpc_{fraction}", efficient(fraction=fraction, top1=top1),
+            stack = {"head_blocks": 11, "parameters": 197_000_000}
+            write(folder / f"photos/efficient/cpc_{fraction}", efficient(fraction=fraction, top1=top1, **stack),
                   predictions__csv="label,prediction\n0,0\n1,1\n2,1\n2,2\n")  # fmt: skip
     for fraction, top1 in PIXELS.items():
         write(folder / f"photos/efficient/pixels_{fraction}", efficient("pixels", fraction, top1))
@@ -83,7 +84,12 @@ def all_kinds(folder):
         write(folder / f"photos/linear/{name}", linear(encoder, top1), metrics__jsonl=metrics())
     sick = metrics(feature_std=0.001, effective_rank=1.1, bound=0.1, gradient_norm=1.0, images_per_second=9.0)
     write(folder / "photos/pretrain", pretrain(), metrics__jsonl=sick + '{"step": 4', run__flags="--seed=0\n")
-    write(folder / "ladder/linear", linear("runs/ladder/hub", 0.75, rung="BU"))
+    rungs = (("1_v1/0", 0.6, "CPC v1"), ("1_v1/1", 0.7, "CPC v1"), ("3_bu", 0.7, "CPC, 2 directions"))
+    for place, top1, method in rungs:
+        of = {**identity("x", int(place[-1] == "1")), "method": method, "rung": place.split("/")[0]}
+        about = {"test_split": "train[:10]", "made": {"date": "2026-11-20", "commit": "1a2b3c4d"}}
+        write(folder / f"ladder/{place}", linear(f"runs/ladder/{place}/hub", top1, identity=of, **about))
+    write(folder / "ladder/study", linear("runs/ladder/hub", 0.75, rung="BU"))
     write(folder / "voc/cpc", detect())
     write(folder / "unknown", {"kind": "dance"})
     (folder / "broken").mkdir()

@@ -15,20 +15,30 @@ def records(*scores):
 
 
 @pytest.mark.parametrize(
-    ("scores", "length", "drop_step", "ended"),
+    ("drops", "scores", "length", "drop_steps", "ended"),
     [
-        ([0.1, 0.2, 0.3], Length(30), 0, False),
-        ([0.1, 0.2, 0.2], Length(20), 0, False),  # as good is not better
-        ([0.1, 0.2, 0.2, 0.1], Length(20), 40, False),  # the drop after the best is none of its length
-        ([0.1, 0.2, 0.2, 0.1, 0.3], Length(50, 40), 40, False),
-        ([0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2], Length(50, 40), 40, True),
-        ([0.1, 0.2, 0.2, 0.1, 0.1, 0.1], Length(20), 40, True),
-        ([0.3, 0.1, 0.1, 0.1, 0.1, 0.9], Length(10), 30, True),  # what comes after the end does not count
+        (1, [0.1, 0.2, 0.3], Length(30), (), False),
+        (1, [0.1, 0.2, 0.2], Length(20), (), False),  # as good is not better
+        (1, [0.1, 0.2, 0.2, 0.1], Length(20), (40,), False),  # the drop after the best is none of its length
+        (1, [0.1, 0.2, 0.2, 0.1, 0.3], Length(50, (40,)), (40,), False),
+        (1, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2], Length(50, (40,)), (40,), True),
+        (1, [0.1, 0.2, 0.2, 0.1, 0.1, 0.1], Length(20), (40,), True),
+        (1, [0.3, 0.1, 0.1, 0.1, 0.1, 0.9], Length(10), (30,), True),  # what comes after the end does not count
+        (0, [0.3, 0.1, 0.1, 0.9], Length(10), (), True),
+        (3, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2], Length(50, (40,)), (40, 70), False),
+        (3, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2, 0.1, 0.2], Length(50, (40,)), (40, 70, 90), False),
+        (3, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2, 0.1, 0.2, 0.4], Length(100, (40, 70, 90)), (40, 70, 90), False),
+        (3, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2, 0.1, 0.2, 0.4, 0, 0], Length(100, (40, 70, 90)), (40, 70, 90), True),
     ],
 )
-def test_the_rate_drops_at_the_first_plateau_and_the_second_is_the_end(scores, length, drop_step, ended):
-    state = plateau(records(*scores), "score", patience=2, drops=True)
-    assert (state.length, state.drop_step, state.ended) == (length, drop_step, ended)
+def test_the_rate_drops_at_each_plateau_but_the_last_which_is_the_end(drops, scores, length, drop_steps, ended):
+    state = plateau(records(*scores), "score", patience=2, drops=drops)
+    assert (state.length, state.drop_steps, state.ended) == (length, drop_steps, ended)
+
+
+def test_a_length_for_more_images_has_the_same_epochs():
+    """A ninth more: 9,000 images were trained on and 10,000 are now, in batches of 100."""
+    assert Length(900, (450, 720)).times(10 / 9) == Length(1000, (500, 800))
 
 
 def test_early_stopping_ends_at_the_first_plateau_and_without_patience_there_is_none():
@@ -37,16 +47,16 @@ def test_early_stopping_ends_at_the_first_plateau_and_without_patience_there_is_
     ended = [plateau(records(*scores[:count]), "score", patience=2).ended for count in range(5)]
     assert ended == [False, False, False, False, True]
     assert plateau(records(*scores), "score", patience=2).length == Length(20)
-    assert plateau(records(0.2, *[0.1] * 50), "score", patience=0)[1:] == (0, False)
+    assert plateau(records(0.2, *[0.1] * 50), "score", patience=0)[1:] == ((), False)
     assert plateau([], "score", 1).best is None
 
 
 def test_an_evaluation_sets_the_rates_of_what_is_trained_also_after_a_kill():
     lowered = []
-    evaluation = Evaluation(dict, 10, "score", 2, lowered.append)
-    ended = [evaluation.plateau(records(*(0.3, 0.1, 0.1, 0.1, 0.1)[:count])).ended for count in range(6)]
-    assert lowered == [False, False, False, True, True, True]
-    assert ended == [False] * 5 + [True]
+    evaluation = Evaluation(dict, 10, "score", 2, drops=2, drop_rates=lowered.append)
+    ended = [evaluation.plateau(records(0.3, *[0.1] * count)).ended for count in range(7)]
+    assert lowered == [0, 0, 1, 1, 2, 2, 2]
+    assert ended == [False] * 6 + [True]
 
 
 def test_labels_are_learned_when_a_hundred_steps_have_little_loss_whatever_the_length_of_a_record():

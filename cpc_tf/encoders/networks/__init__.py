@@ -28,10 +28,11 @@ class Architecture:
     stem_pool: bool = True
 
 
-def _resnet(*blocks: int) -> Architecture:
-    """The first len(blocks) stacks of a bottleneck ResNet (He et al. 2016)."""
+def _resnet(*blocks: int, widening: int = 1) -> Architecture:
+    """The first len(blocks) stacks of a bottleneck ResNet (He et al. 2016), each layer `widening` times as wide."""
     sizes = ((64, 256, 1), (128, 512, 2), (256, 1024, 2), (512, 2048, 2))
-    return Architecture(tuple(Stack(count, *size) for count, size in zip(blocks, sizes)))
+    stacks = (Stack(n, widening * inner, widening * width, s) for n, (inner, width, s) in zip(blocks, sizes))
+    return Architecture(tuple(stacks), stem_width=64 * widening)
 
 
 def _base(width: int = 1024, stem_stride: int = 4, blocks: int = 2, widening: int = 1) -> Architecture:
@@ -50,6 +51,10 @@ ARCHITECTURES = {
     "resnet101_v2": _resnet(3, 4, 23, 3),
     "resnet152_v2": _resnet(3, 8, 36, 3),
     "resnet200_v2": _resnet(3, 24, 36, 3),
+    # Of other works in Tables 1 and 3, as CMC and MoCo: all layers wider, after Kolesnikov et al. 2019.
+    "resnet50_x2": _resnet(3, 4, 6, 3, widening=2),
+    "resnet50_x4": _resnet(3, 4, 6, 3, widening=4),
+    "resnet152_x2": _resnet(3, 8, 36, 3, widening=2),
     # Ours, for patches of 12 to 32 px: 0.02 M parameters where the ladder of flags/ablation starts, 0.22 M, and 3.4 M.
     "tiny": Architecture(
         (Stack(1, 8, 32, 1), Stack(1, 16, 64, 2), Stack(2, 32, 128, 2)), stem_kernel=3, stem_pool=False

@@ -87,13 +87,14 @@ def write_tf1(path):
         variance = tf1.get_variable("variance", initializer=VARIANCE, trainable=False)
         maps = tf1.nn.conv2d(images, kernel, 4, "VALID")
         by = tf1.nn.moments(maps, [0, 1, 2]) if training else (mean, variance)
-        normal = (maps - by[0]) / tf1.sqrt(by[1])
+        normal = tf1.identity((maps - by[0]) / tf1.sqrt(by[1]), "normal")
         pooled = tf1.reduce_mean(tf1.nn.relu(normal), [1, 2])
-        both = tf1.reduce_mean(tf1.nn.relu(tf1.concat([normal, -normal], 3)), [1, 2])
+        inside = tf1.nn.relu(tf1.concat([normal, -normal], 3), "concatenated")
+        both = tf1.reduce_mean(inside, [1, 2])
         outputs = {"default": both[:, :2], "z_mean": both[:, :2], "avepool_feat": pooled, "bn_crelu_feat": both}
         define = tf1.saved_model.predict_signature_def
         signatures = {"encode": define({"x": images}, outputs), "default": define({"x": images}, {"default": pooled})}
-        return images, outputs, signatures
+        return images, {**outputs, "normal:0": normal, "concatenated:0": inside}, signatures
 
     for tags in (["train"], []):
         with tf1.Graph().as_default(), tf1.Session() as session:
