@@ -67,6 +67,19 @@ _ON_ROTATION = (
     "imagenet/efficient --label_fraction=0.1 --propagation=vat --vat_radius=0.0412 --vat_weight=0.3 "
     "--entropy_weight=0.3 --workdir=runs/imagenet/rotation_vat/efficient_0.1"
 )
+# Objective -> its title, of table 1; and what table 4 has beside these.
+_RIVALS = {
+    "instance_bank": "instance discrimination",
+    "local_aggregation": "local aggregation",
+    "moco": "MoCo",
+    "pirl": "PIRL",
+    "cmc": "CMC",
+}.items()
+_OF_TABLE_4 = {
+    "relative_position": "relative position",
+    "exemplar": "exemplar",
+    "colorization": "colorization",
+}.items()
 _RUNGS = {f"rung_{rung}": f"{number}_{rung.lower()}" for number, rung in enumerate(paper.LADDER, 1)}
 
 # Key -> chain, in the order of the page.
@@ -75,7 +88,7 @@ CHAINS = {
     "linear_50": Chain("Linear, ResNet-50", ("imagenet/pretrain_resnet50", _LINEAR)),
     "linear_v1": Chain("Linear, CPC v1", ("imagenet/pretrain_cpc_v1", "imagenet/linear_cpc_v1")),
     "linear_rotation": Chain("Linear, rotation", ("imagenet/pretrain_rotation", _LINEAR)),
-    "linear_instance": Chain("Linear, instance discrimination", ("imagenet/pretrain_instance", _LINEAR)),
+    **{f"linear_{name}": Chain(f"Linear, {title}", (f"imagenet/pretrain_{name}", _LINEAR)) for name, title in _RIVALS},
     **{
         key: Chain(f"Fig. 3, {name}", (f"imagenet_ladder/pretrain_{name}", "imagenet_ladder/linear"))
         for key, name in _RUNGS.items()
@@ -83,9 +96,11 @@ CHAINS = {
     "efficient": Chain("Few labels, CPC", (_161, _EFFICIENT), fractions=paper.FRACTIONS),
     "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels imagenet/pixels/",), fractions=paper.FRACTIONS),
     "rotation": Chain("Few labels, rotation", ("imagenet/pretrain_rotation", _EFFICIENT), fractions=(0.01, 0.1)),
-    "instance": Chain(
-        "Few labels, instance discrimination", ("imagenet/pretrain_instance", _EFFICIENT), fractions=(0.01, 0.1)
-    ),
+    **{
+        name: Chain(f"Few labels, {title}", (f"imagenet/pretrain_{name}", _EFFICIENT), fractions=(0.01, 0.1))
+        for name, title in _RIVALS
+        if name in ("instance_bank", "pirl")
+    },
     "pseudo_labels": Chain("Pseudo-labels", ("imagenet/efficient_pseudo_labels",)),
     "vat": Chain("VAT", ("imagenet/efficient_vat",), fractions=(0.1, 0.01)),
     "uda": Chain("UDA", ("imagenet/efficient_uda",)),
@@ -96,16 +111,15 @@ CHAINS = {
         "Few labels, BigBiGAN", ("imagenet/efficient_bigbigan",), fractions=paper.TABLE_3_FRACTIONS
     ),
     "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),
-    "detect_instance": Chain(
-        "Detection, instance discrimination",
-        ("imagenet/pretrain_instance", "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer"),
-        runs="runs/voc",
-    ),
-    "detect_relative_position": Chain(
-        "Detection, relative position",
-        ("imagenet/pretrain_relative_position", "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer"),
-        runs="runs/voc",
-    ),
+    **{
+        f"detect_{name}": Chain(
+            f"Detection, {title}",
+            (f"imagenet/pretrain_{name}", "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer"),
+            runs="runs/voc",
+        )
+        for name, title in (*_RIVALS, *_OF_TABLE_4)
+        if name != "cmc"
+    },
     "detect_supervised": Chain(
         "Detection, supervised", ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"), runs="runs/voc"
     ),
@@ -130,7 +144,13 @@ OURS = {
     _LINEAR: "90 epochs ([decisions](decisions.md#linear-protocol))",
     "imagenet/linear_cpc_v1": "the test is grey ([decisions](decisions.md#patch-augmentation)); the rest is v1's",
     "imagenet/pretrain_rotation": "all but the objective; not the architecture of the row",
-    "imagenet/pretrain_instance": "optimizer, batch; two views instead of the row's memory bank",
+    "imagenet/pretrain_instance_bank": "optimizer, batch; the weight of the proximal term",
+    "imagenet/pretrain_local_aggregation": "optimizer, batch; the number of clusters",
+    "imagenet/pretrain_moco": "optimizer; layer norm, which needs no shuffling, in place of batch norm",
+    "imagenet/pretrain_pirl": "optimizer, batch; cells without a crop of their own; 400 epochs",
+    "imagenet/pretrain_cmc": "optimizer, batch",
+    "imagenet/pretrain_exemplar": "optimizer, batch, length, augmentation",
+    "imagenet/pretrain_colorization": "optimizer, batch, length; the grid of the prediction",
     "imagenet/pretrain_relative_position": "optimizer, batch, length, the distortion of patches, a head for pairs",
     **{f"imagenet_ladder/pretrain_{name}": _OF_RUNGS.get(key, "as the rung before") for key, name in _RUNGS.items()},
     "imagenet_ladder/linear": "which images are the custom validation set: the first 10,000 of train",

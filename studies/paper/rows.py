@@ -54,7 +54,7 @@ _BASELINE = State(HERE, _CURVE, ("pixels",))
 _CPC = State(HERE, _CURVE, ("efficient",))
 _PROPAGATION = "its authors' values; what is ours: [decisions](decisions.md#label-propagation)"
 _IN_LADDER = f"in small by another protocol: {_LADDER}"
-_INSTANCE = "two views of Chen et al. 2020 by Adam; Wu et al. 2018 have a memory bank"
+_ADAM = "by Adam in place of SGD"
 _ROTATION = "its objective on ResNet-50 of 24 M parameters; the row's network has 86 M"
 _AMDIM = State(NOT, "its weights are published for PyTorch; as a SavedModel they would run with `--signature`")
 _DOWNLOAD = "needs its module from TF-Hub"
@@ -135,7 +135,11 @@ TABLE_1 = _table(
         "CPC v2 - ResNet-50": State(RUNS, "", ("linear_50",)),
         "CPC v1": State(RUNS, "", ("linear_v1",)),
         "CPC v2 - ResNet-161": State(RUNS, f"in small: {_SMALL}", ("linear",)),
-        "Instance Discr.": State(INSTEAD, _INSTANCE, ("linear_instance",)),
+        "Instance Discr.": State(RUNS, _ADAM, ("linear_instance_bank",)),
+        "Local Aggr.": State(RUNS, _ADAM, ("linear_local_aggregation",)),
+        "MoCo": State(RUNS, f"{_ADAM}, with layer norm; 375 M: `--encoder=resnet50_x4`", ("linear_moco",)),
+        "PIRL": State(RUNS, _ADAM, ("linear_pirl",)),
+        "CMC": State(RUNS, _ADAM, ("linear_cmc",)),
         "Rotation": State(INSTEAD, _ROTATION, ("linear_rotation",)),
         "BigBiGAN": State(RUNS, _DOWNLOAD, ("linear_bigbigan",)),
         "AMDIM": _AMDIM,
@@ -178,7 +182,8 @@ TABLE_3 = _table(
             "pictures and train anew, and fine-tune; a sum of objectives is not possible yet",
             ("rotation_vat",),
         ),
-        "Instance Discr.": State(INSTEAD, _INSTANCE, ("instance",)),
+        "Instance Discr.": State(RUNS, _ADAM, ("instance_bank",)),
+        "PIRL": State(RUNS, _ADAM, ("pirl",)),
         "Rotation": State(INSTEAD, _ROTATION, ("rotation",)),
         "BigBiGAN (fixed)": State(RUNS, f"on the map before pooling; {_DOWNLOAD}", ("efficient_bigbigan",)),
         "AMDIM (fixed)": _AMDIM,
@@ -194,7 +199,15 @@ TABLE_4 = _table(
     _WITH_MAP,
     {
         "Supervised baseline": State(RUNS, "in small: [detection](results.md#detection)", ("detect_supervised",)),
-        "Instance Discr.": State(INSTEAD, _INSTANCE, ("detect_instance",)),
+        "Instance Discr.": State(RUNS, _ADAM, ("detect_instance_bank",)),
+        "Local Aggregation": State(RUNS, _ADAM, ("detect_local_aggregation",)),
+        "PIRL": State(RUNS, _ADAM, ("detect_pirl",)),
+        "Momentum Contrast": State(RUNS, f"{_ADAM}, with layer norm", ("detect_moco",)),
+        "Exemplar": State(RUNS, _ADAM, ("detect_exemplar",)),
+        "Colorization": State(RUNS, _ADAM, ("detect_colorization",)),
+        "Deep Cluster": State(NOT, "its objective is here, `--objective=deep_cluster`; VGG-16 and Fast R-CNN are not"),
+        "Deeper Cluster": State(NOT, "other features and data; VGG-16 and Fast R-CNN are not here"),
+        "Motion Segm.": State(NOT, "it learns from videos"),
         "Relative Pos.": State(
             RUNS, "what Doersch and Zisserman 2017 leave open is ours", ("detect_relative_position",)
         ),
