@@ -18,9 +18,11 @@ from cpc_tf.encoders.card import Identity
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.keras import keras
+from cpc_tf.pretrain.config import PretrainConfig
 from studies import __main__ as command
 from studies import read_off, records, results, runner, thirds
 from studies.causes import study as causes
+from studies.rivals import study as rivals
 from studies.runner import Places, Run
 from tests import modules, samples
 from tests.binaries import ROOT
@@ -264,11 +266,26 @@ def test_what_does_not_exist_is_refused_in_a_line(tmp_path, monkeypatch):
     _given(monkeypatch, module=f"{tmp_path}/hub", pictures="none", test="val", whole=False)
     with pytest.raises(SystemExit, match=f"^.*{tmp_path}/hub.*$"):
         read_off.main([])
-    _given(monkeypatch, work="W", pictures="P", boxes="B", only=["rung=x"], cores=0)
+    _given(monkeypatch, work="W", pictures="P", boxes="B", only=["rung=x"], cores=0, minutes=1.0)
     with pytest.raises(SystemExit, match="^'laddr' is none of the studies label_curve, .*$"):
         command.main(["studies", "laddr"])
     with pytest.raises(SystemExit, match="^--only=rung=x: no run of ladder has these; fields: rung, classifier, seed$"):
         command.main(["studies", "ladder"])
+
+
+def test_rivals_have_equal_time_and_the_trial_that_held_out_pictures_prefer(tmp_path):
+    places = Places(work=str(tmp_path), pictures="P", minutes=2.0)
+    (tmp_path / "rivals").mkdir()
+    (tmp_path / "rivals/seconds.json").write_text('{"small moco": 0.5, "small cpc": 2.0}')
+    steps = {}
+    for run in rivals.runs(places):
+        if run.fields["encoder"] == "small" and run.fields["objective"] in ("moco", "cpc"):
+            config = cli.parse(PretrainConfig, run.steps[0][0][1:])
+            steps[run.fields["objective"]] = config.training.train_steps
+    assert steps == {"moco": 240, "cpc": 60}
+    record = {"encoder": "small", "objective": "moco", "0.01": 0.1, "0.1": 0.2, "1": 0.3}
+    trials = [{**record, "held_out_knn": held, "knn": knn} for held, knn in ((0.5, 0.61), (0.6, 0.42), (0.4, 0.93))]
+    assert "| small | moco | 3 | 42.0 | 10.0 | 20.0 | 30.0 |" in rivals.table(trials)
 
 
 def test_every_third_image_is_linked_to_be_tested_on(tmp_path):
