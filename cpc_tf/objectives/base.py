@@ -6,8 +6,9 @@ A contrastive objective compares each image with the images of its group, wherev
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -133,24 +134,28 @@ class Objective(keras.Model, abc.ABC):
 
         `network` encodes in place of the encoder: a momentum copy.
         """
-        network = network or self.encoder
+        return self._encoded(images, functools.partial(network or self.encoder, training=training))
+
+    def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
+        """Encodes images as `encode` does: the encoder's endpoints by name, [B, ..., h, w, C] and [B, ..., D]."""
+        return self._encoded(images, functools.partial(self.encoder, training=training, every=True))
+
+    def _encoded(self, images: tf.Tensor, network: Callable) -> tf.Tensor | dict[str, tf.Tensor]:
         batch, *inner = images.shape[:-3]
         flat = tf.reshape(images, [-1, *images.shape[-3:]])  # [B*..., S, S, 3]
-
-        def encode(part: tf.Tensor) -> tf.Tensor:
-            return network(tf.image.convert_image_dtype(part, tf.float32), training=training)
-
-        latents = side_by_side(encode, flat, self.parts)
-        return tf.reshape(latents, [-1 if batch is None else batch, *inner, latents.shape[-1]])
+        found = side_by_side(lambda part: network(tf.image.convert_image_dtype(part, tf.float32)), flat, self.parts)
+        batch = -1 if batch is None else batch
+        return tf.nest.map_structure(lambda x: tf.reshape(x, [batch, *inner, *x.shape[1:]]), found)
 
 
-def side_by_side(function: Callable[[tf.Tensor], tf.Tensor], batch: tf.Tensor, parts: int) -> tf.Tensor:
-    """Computes function(batch) in `parts` independent calls; a batch of unknown size is not divided."""
+def side_by_side(function: Callable[[tf.Tensor], Any], batch: tf.Tensor, parts: int) -> Any:
+    """Computes function(batch), one or more tensors, in `parts` calls; a batch of unknown size is not divided."""
     count = batch.shape[0]
     if parts == 1 or count is None or count < parts:
         return function(batch)
     sizes = [count // parts + (i < count % parts) for i in range(parts)]
-    return tf.concat([function(part) for part in tf.split(batch, sizes)], 0)
+    computed = [function(part) for part in tf.split(batch, sizes)]
+    return tf.nest.map_structure(lambda *values: tf.concat(values, 0), *computed)
 
 
 def classify(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -117,6 +117,22 @@ class RotationConfig(ObjectiveSettings):
 
 
 @dataclasses.dataclass(frozen=True)
+class AMDIMConfig(ObjectiveSettings):
+    """Prediction across views and depths."""
+
+    MODEL = "cpc_tf.objectives.amdim:AMDIM"
+    TITLE = "AMDIM"
+    PATCHES = False
+    NEGATIVES = True
+
+    amdim_dim: int = width(1536, "Dimension of what is compared, at each depth", source="Bachman et al. 2019, small")
+    amdim_clip: float = rate(20.0, "Soft limit of scores, before their softmax", source="Bachman et al. 2019")
+    amdim_penalty: float = setting(
+        0.04, "Weight of squared scores", source="Bachman et al. 2019", minimum=0, maximum=LARGEST
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class InstanceBankConfig(ObjectiveSettings):
     """Instance discrimination with a memory bank."""
 
@@ -249,6 +265,7 @@ class PIRLConfig(ObjectiveSettings):
 
 # Name, as --objective takes it -> settings.
 OBJECTIVES: dict[str, type[ObjectiveSettings]] = {
+    "amdim": AMDIMConfig,
     "byol": BYOLConfig,
     "cpc": CPCConfig,
     "deep_cluster": DeepClusterConfig,

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.objectives import byol, deep_cluster, exemplar, local_aggregation, memory, pirl, vicreg
+from cpc_tf.objectives import amdim, byol, deep_cluster, exemplar, local_aggregation, memory, pirl, vicreg
 from cpc_tf.objectives.base import Head, Pool
 from cpc_tf.objectives.config import InstanceBankConfig, MoCoConfig
 from cpc_tf.objectives.instance_bank import InstanceBank
@@ -56,6 +56,30 @@ def test_exemplar_s_triplets_are_of_an_image_and_each_other_one_of_its_group():
     np.testing.assert_allclose(
         exemplar.triplet_loss(vectors, pool, 0.5), (np.mean(losses), np.mean(farther)), rtol=1e-5
     )
+
+
+def test_amdim_tells_places_of_an_image_from_all_of_the_others():
+    sources, targets = RANDOM.normal(size=(2, 4, 3, 5)).astype(np.float32)  # two groups of two images, three places
+    scores = np.einsum("iqt,jlt->iqjl", sources, targets) / np.sqrt(5)
+    clipped, losses, found = 2 * np.tanh(scores / 2), [], []
+    for i, q, place in np.ndindex(4, 3, 3):
+        others = clipped[i, q, i ^ 1]
+        own = clipped[i, q, i, place]
+        losses.append(-np.log(np.exp(own) / (np.exp(own) + np.exp(others).sum())))
+        found.append(own > others.max())
+    squares = [scores[i, q, j] ** 2 for i, q in np.ndindex(4, 3) for j in (i, i ^ 1)]
+    result = amdim.scored(sources, Pool(tf.constant(targets.reshape(2, 2, 3, 5)), 0), 2.0)
+    np.testing.assert_allclose(result, (np.mean(losses), np.mean(found), np.mean(squares)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("side", "most", "first"), [(4, 7, [1, 0, 0, 0]), (4, 2, [0.5, 0.5, 0, 0]), (3, 2, [2, 1, 0])])
+def test_amdim_s_cells_are_equal_shares_of_a_map(side, most, first):
+    maps = RANDOM.normal(size=(2, side, side, 3)).astype(np.float32)
+    found = amdim.area_means(tf.constant(maps), most).numpy()
+    weights = np.array(first) / np.sum(first)
+    assert found.shape == (2, min(side, most), min(side, most), 3)
+    np.testing.assert_allclose(found[:, 0, 0], np.einsum("h,bhwc,w->bc", weights, maps, weights), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.mean((1, 2)), maps.mean((1, 2)), rtol=1e-4, atol=1e-6)
 
 
 def test_pirl_tells_the_image_of_the_bank_from_others():

@@ -98,6 +98,7 @@ IN_PARTS = ["instance", "rotation"]
 REMEMBERING = ["byol", "deep_cluster", "instance_bank", "local_aggregation", "moco", "pirl"]
 # Settings under which a bank of six images is enough.
 OF_OBJECTIVE = {
+    "amdim": {"amdim_dim": 8},
     "byol": {"byol_hidden": 8, "byol_dim": 4},
     "deep_cluster": {"clusters": 3},
     "exemplar": {"exemplar_dim": 8},
