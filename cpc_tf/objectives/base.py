@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data.views import View
+from cpc_tf.data.views import Together, View
 from cpc_tf.encoders.layers import moments
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras, policy
@@ -60,7 +60,7 @@ class Objective(keras.Model, abc.ABC):
 
     NAME: ClassVar[str]  # value of --objective
     SUMMARY: ClassVar[str]  # noun phrase for model cards, with the paper
-    VIEW: ClassVar[View]  # what it sees of an image
+    VIEW: ClassVar[View | Together]  # what it sees of an image
     FIGURES: ClassVar[dict[str, Figure]]  # metrics of a finished run to report, the most important first
     LATENTS: ClassVar[bool] = True  # whether its output has latents
     # What the loss computes from all images of a batch, e.g. "mean and variance of the latents"; empty if the loss of a
@@ -73,7 +73,7 @@ class Objective(keras.Model, abc.ABC):
     PERIODIC: ClassVar[bool] = False
 
     def __init__(self, encoder: Network, settings: ObjectiveSettings, precision: str = "float32"):
-        super().__init__(name=self.NAME, dtype=policy(precision))
+        super().__init__(name=self.NAME.replace("+", "_and_"), dtype=policy(precision))
         self.encoder, self.settings, self.parts = encoder, settings, 1
         self.compiled = lambda piece: piece
 
@@ -89,6 +89,11 @@ class Objective(keras.Model, abc.ABC):
                 'a batch together: OF_WHOLE_BATCH = "" if nothing, else in words; see docs/extending.md',
             )
         return phrase
+
+    @property
+    def objectives(self) -> list[Objective]:
+        """Itself, and those that it sums."""
+        return [self]
 
     @property
     @abc.abstractmethod
@@ -126,7 +131,7 @@ class Objective(keras.Model, abc.ABC):
         What it does must be a function of the variables, of `epoch` and of the images.
 
         Args:
-          encode_all: computes the features of all images without augmentation, float32 [N, D], in order.
+          encode_all: computes the features of all images, whole and without augmentation, float32 [N, D], in order.
         """
 
     def encode(self, images: tf.Tensor, training: bool = False, network: Network | None = None) -> tf.Tensor:

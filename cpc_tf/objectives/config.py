@@ -281,6 +281,36 @@ OBJECTIVES: dict[str, type[ObjectiveSettings]] = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class SumConfig(ObjectiveSettings):
+    """Several objectives on one encoder, as in --objective=cpc+rotation: their settings by name."""
+
+    summed: dict[str, ObjectiveSettings]
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("PATCHES", "NEGATIVES"):
+            object.__setattr__(self, name, any(getattr(each, name) for each in self.summed.values()))
+
+    def check_images(self, geometry: GeometryConfig) -> None:
+        for each in self.summed.values():
+            # Beside a grid of patches an image is cut as a whole, too.
+            each.check_images(geometry.whole if self.PATCHES and not each.PATCHES else geometry)
+
+
+def known(name: str) -> bool:
+    """Returns whether a text names an objective, or the sum of several, each once."""
+    names = name.split("+")
+    return set(names) <= set(OBJECTIVES) and len(set(names)) == len(names)
+
+
+def title(name: str) -> str:
+    """Returns the name of an objective, or of a sum, in cards and reports."""
+    return " + ".join(OBJECTIVES[each].TITLE for each in name.split("+"))
+
+
 def model_class(name: str) -> type:
-    """Returns the class of the objective of a name in OBJECTIVES, an `Objective`; imports TensorFlow."""
+    """Returns the class of an objective or of a sum, an `Objective`; imports TensorFlow."""
+    if "+" in name:
+        return pkgutil.resolve_name("cpc_tf.objectives.sum:sum_of")(name)
     return pkgutil.resolve_name(OBJECTIVES[name].MODEL)
