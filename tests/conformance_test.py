@@ -43,7 +43,7 @@ for name, objective in OBJECTIVES.items():
     one_patch = [] if objective.PATCHES else ["--patch_size=32"]
     no_probe = [] if name == "cpc" else ["--probe_every=0"]  # it is the same for all
     CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch, *no_probe])
-CASES["pretrain-sum"] = (TASKS["pretrain"], ["--objective=cpc+deep_cluster+moco", "--queue_length=6"])
+CASES["pretrain-sum"] = (TASKS["pretrain"], ["--objective=cpc+deep_cluster", "--probe_every=0"])
 OF_TASKS = [*(name for name in CASES if name in TASKS), "pretrain-cpc"]  # a case of each
 
 # What an evaluation does outside of the replicas from one batch to the next: no weight is read, written or sent there.

@@ -20,24 +20,27 @@ PREDICTIONS = [("features", "coarse"), ("features", "fine"), ("coarse", "coarse"
 
 
 def scored(sources: tf.Tensor, candidates: Pool, clip: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes the cross-entropy of finding each place of the same image among it and all places of other images.
+    """Computes the cross-entropy of finding each place of an image's other view among it and all of other images.
 
     Args:
-      sources: [B, Q, T], float32: Q places of one view of each image.
-      candidates: L places of the other views of the groups, [G, N, L, T].
+      sources: [B, 2, Q, T], float32: Q places of both views of each image.
+      candidates: L places of both views of the groups, [G, N, 2, L, T].
       clip: c of c * tanh(score / c), with score = s . t / sqrt(T).
 
     Returns:
-      The mean over all pairs of places of an image, the part of them that score higher than all places of other images,
-      and the mean square of all scores before they are clipped; float32 scalars.
+      The mean over both directions and all pairs of places of an image, the part of them that score higher than all
+      places of other images, and the mean square of all scores before they are clipped; float32 scalars.
     """
-    groups, images, places, dim = candidates.values.shape
-    ours = tf.reshape(sources, [groups, -1, dim])  # [G, B/G*Q, T]
-    raw = matmul(ours, tf.reshape(candidates.values, [groups, -1, dim])) / dim**0.5  # [G, B/G*Q, N*L]
-    scores = tf.reshape(clip * tf.tanh(raw / clip), [groups, -1, sources.shape[1], images, places])  # [G, B/G, Q, N, L]
-    itself = (candidates.first + tf.range(scores.shape[1]))[:, None] == tf.range(images)  # [B/G, N]
-    is_own = itself[None, :, None, :, None]
-    own = tf.reduce_sum(tf.where(is_own, scores, 0.0), 3)  # [G, B/G, Q, L]
+    groups, images, views, places, dim = candidates.values.shape
+    queries = sources.shape[2]
+    ours = tf.transpose(tf.reshape(sources, [groups, -1, views, queries, dim]), [0, 2, 1, 3, 4])  # [G, 2, B/G, Q, T]
+    theirs = tf.transpose(tf.reverse(candidates.values, [2]), [0, 2, 1, 3, 4])  # [G, 2, N, L, T]
+    ours, theirs = (tf.reshape(x, [groups * views, -1, dim]) for x in (ours, theirs))
+    raw = matmul(ours, theirs) / dim**0.5  # [2*G, B/G*Q, N*L]
+    scores = tf.reshape(clip * tf.tanh(raw / clip), [groups * views, -1, queries, images, places])
+    is_own = (candidates.first + tf.range(scores.shape[1]))[:, None] == tf.range(images)  # [B/G, N]
+    is_own = is_own[None, :, None, :, None]
+    own = tf.reduce_sum(tf.where(is_own, scores, 0.0), 3)  # [2*G, B/G, Q, L]
     others = tf.where(is_own, -1e9, scores)
     loss = tf.nn.softplus(tf.reduce_logsumexp(others, [3, 4])[..., None] - own)  # -log(e^own / (e^own + sum e^other))
     is_found = own > tf.reduce_max(others, [3, 4])[..., None]
@@ -106,12 +109,9 @@ class AMDIM(Contrastive):
         return ["coarse", "fine"]
 
     def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
-        """Computes the mean over both directions of the sum over predictions."""
-        terms = []
-        for source, target in PREDICTIONS:
-            for here, there in ((0, 1), (1, 0)):
-                candidates = pools[target]._replace(values=pools[target].values[:, :, there])
-                terms.append(scored(embeddings[source][:, here], candidates, self.settings.amdim_clip))
-        losses, accuracies, squares = (tf.add_n(of_kind) / 2.0 for of_kind in zip(*terms))
-        metrics = {"accuracy": accuracies / len(PREDICTIONS), "squared_scores": squares / len(PREDICTIONS)}
-        return Output(losses + self.settings.amdim_penalty * squares, metrics, None)
+        """Computes the sum over predictions."""
+        clip = self.settings.amdim_clip
+        terms = [scored(embeddings[source], pools[target], clip) for source, target in PREDICTIONS]
+        loss, accuracy, squares = map(tf.add_n, zip(*terms))
+        metrics = {"accuracy": accuracy / len(terms), "squared_scores": squares / len(terms)}
+        return Output(loss + self.settings.amdim_penalty * squares, metrics, None)

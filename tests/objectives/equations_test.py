@@ -58,18 +58,18 @@ def test_exemplar_s_triplets_are_of_an_image_and_each_other_one_of_its_group():
     )
 
 
-def test_amdim_tells_places_of_an_image_from_all_of_the_others():
-    sources, targets = RANDOM.normal(size=(2, 4, 3, 5)).astype(np.float32)  # two groups of two images, three places
-    scores = np.einsum("iqt,jlt->iqjl", sources, targets) / np.sqrt(5)
-    clipped, losses, found = 2 * np.tanh(scores / 2), [], []
-    for i, q, place in np.ndindex(4, 3, 3):
-        others = clipped[i, q, i ^ 1]
-        own = clipped[i, q, i, place]
-        losses.append(-np.log(np.exp(own) / (np.exp(own) + np.exp(others).sum())))
-        found.append(own > others.max())
-    squares = [scores[i, q, j] ** 2 for i, q in np.ndindex(4, 3) for j in (i, i ^ 1)]
-    result = amdim.scored(sources, Pool(tf.constant(targets.reshape(2, 2, 3, 5)), 0), 2.0)
-    np.testing.assert_allclose(result, (np.mean(losses), np.mean(found), np.mean(squares)), rtol=1e-5)
+def test_amdim_tells_places_of_the_other_view_from_all_of_other_images():
+    sources, targets = RANDOM.normal(size=(2, 4, 2, 3, 5)).astype(np.float32)  # two groups of two images, three places
+    losses, found, squares = [], [], []
+    for i, view, q in np.ndindex(4, 2, 3):
+        scores = targets[[i, i ^ 1], 1 - view] @ sources[i, view, q] / np.sqrt(5)  # of the image, of the other one
+        squares.append(scores**2)
+        for own in 2 * np.tanh(scores[0] / 2):
+            others = 2 * np.tanh(scores[1] / 2)
+            losses.append(-np.log(np.exp(own) / (np.exp(own) + np.exp(others).sum())))
+            found.append(own > others.max())
+    result = amdim.scored(tf.constant(sources), Pool(tf.constant(targets.reshape(2, 2, 2, 3, 5)), 0), 2.0)
+    np.testing.assert_allclose(result, [*map(np.mean, (losses, found, squares))], rtol=1e-5)
 
 
 @pytest.mark.parametrize(("side", "most", "first"), [(4, 7, [1, 0, 0, 0]), (4, 2, [0.5, 0.5, 0, 0]), (3, 2, [2, 1, 0])])
