@@ -33,7 +33,7 @@ def status(study: str, runs: Sequence[Run], found: Sequence[dict]) -> list[str]:
 def main(argv: Sequence[str]) -> None:
     """Prints the state of all studies, or does one and prints its table."""
     given = flags.FLAGS
-    places = Places(given.work, given.pictures, given.boxes)
+    places = Places(given.work, given.pictures, given.boxes, given.minutes)
     if not argv[1:]:
         for name in runner.STUDIES:
             print("\n".join(status(name, runner.load(name).runs(places), records.read(name))), flush=True)
@@ -42,6 +42,8 @@ def main(argv: Sequence[str]) -> None:
         sys.exit(f"'{argv[1]}' is none of the studies {', '.join(runner.STUDIES)}")
     study = runner.load(argv[1])
     wanted = dict(part.partition("=")[::2] for part in given.only)
+    if hasattr(study, "prepare"):
+        study.prepare(places, wanted)
     runs = [run for run in study.runs(places) if wanted.items() <= {k: str(v) for k, v in run.fields.items()}.items()]
     if not runs:
         fields = ", ".join(study.runs(places)[0].fields)
@@ -53,6 +55,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("work", Places().work, "folder of the runs")
     flags.DEFINE_string("pictures", Places().pictures, "folder of imagenette-224: train/CLASS and val/CLASS")
     flags.DEFINE_string("boxes", Places().boxes, "folder of bccd-voc")
+    flags.DEFINE_float("minutes", Places().minutes, "time of each objective on one core, for rivals")
     flags.DEFINE_multi_string("only", [], "FIELD=VALUE: only runs whose record has it; may be repeated")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: one a GPU, or one a core where there is no GPU")
     app.run(main)

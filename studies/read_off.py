@@ -22,7 +22,7 @@ from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import DataConfig
 from cpc_tf.efficient.config import LabelsConfig
 from cpc_tf.efficient.inputs import choose_labels
-from cpc_tf.encoders.card import read_card
+from cpc_tf.encoders.card import EncoderName
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.inference import encode_dataset
 from cpc_tf.files import write_file
@@ -37,7 +37,7 @@ Labelled = tuple[np.ndarray, np.ndarray]  # features [N, D] and labels [N]
 
 def mean_latents(module: str, pictures: str, split: str, whole: bool = False) -> Labelled:
     """Each image's label and the mean of its patch grid's latents, or of the map of the whole image."""
-    card = read_card(module, "")
+    card = EncoderName.parse(module).card()
     geometry, trained = card.geometry, card.training
     policy = AugmentConfig(trained.augment or "none", trained.augment_changes or "").policy  # grey if it saw grey alone
     encode = load_patch_encoder(module, 0, geometry.patch_size).patch_latents
@@ -57,11 +57,17 @@ def held_out(data: Labelled) -> tuple[Labelled, Labelled]:
     return tuple(x[~third] for x in data), tuple(x[third] for x in data)
 
 
+def neighbours(train: Labelled, test: Labelled) -> float:
+    """Top-1 of a vote of neighbours by cosine, after the mean of the training features is subtracted."""
+    mean = train[0].mean(0)
+    voters = KNeighborsClassifier(NEIGHBOURS, metric="cosine").fit(train[0] - mean, train[1])
+    return voters.score(test[0] - mean, test[1])
+
+
 def read_off(train: Labelled, test: Labelled) -> dict[str, float]:
     """Top-1 of a vote of neighbours, 'knn', and of logistic regression on parts of the labels, '0.01', ..."""
     mean, deviation = train[0].mean(0), train[0].std(0) + 1e-6
-    neighbours = KNeighborsClassifier(NEIGHBOURS, metric="cosine").fit(train[0] - mean, train[1])
-    found = {"knn": neighbours.score(test[0] - mean, test[1])}
+    found = {"knn": neighbours(train, test)}
     features, tested = ((x - mean) / deviation for x in (train[0], test[0]))
     for part, inverse_penalty in PARTS.items():
         scores = []
@@ -83,7 +89,10 @@ def main(_) -> None:
         parts = parts if values.test == "val" else held_out(*parts)
     except ConfigError as error:
         sys.exit(str(error))
-    found = {name: round(value, 4) for name, value in read_off(*parts).items()}
+    found = read_off(*parts)
+    if values.test == "val":  # by which settings may be chosen
+        found["held_out_knn"] = neighbours(*held_out(parts[0]))
+    found = {name: round(value, 4) for name, value in found.items()}
     origin = {"module": values.module, "of": "whole images" if values.whole else "patches"}
     found = {**origin, "tested_on": values.test, "images": len(parts[1][1]), **found}
     print(json.dumps(found))

@@ -28,7 +28,8 @@ from cpc_tf.report.runs import run_id
 from studies import records
 from studies.records import Command
 
-# Each is a folder with a study.py, which has `runs(places)`, `table(records)` and perhaps `keep` (see `carry_out`).
+# Each is a folder with a study.py, which has `runs(places)`, `table(records)` and perhaps `keep` (see `carry_out`) and
+# `prepare(places, only)`, which is called before a study is run.
 STUDIES = (
     "label_curve",
     "propagation",
@@ -39,6 +40,7 @@ STUDIES = (
     "causes",
     "health",
     "release",
+    "rivals",
 )
 MODULE = "modules/imagenette_128px"
 
@@ -49,6 +51,7 @@ class Places(NamedTuple):
     work: str = "runs"
     pictures: str = "../shared/data/imagenette-224"
     boxes: str = "../shared/data/bccd-voc"
+    minutes: float = 30.0  # that an objective of `rivals` has on one core
 
 
 def load(study: str) -> ModuleType:
