@@ -289,6 +289,7 @@ class SumConfig(ObjectiveSettings):
 
     def __post_init__(self):
         super().__post_init__()
+        object.__setattr__(self, "TITLE", title("+".join(self.summed)))
         for name in ("PATCHES", "NEGATIVES"):
             object.__setattr__(self, name, any(getattr(each, name) for each in self.summed.values()))
 
