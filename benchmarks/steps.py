@@ -84,8 +84,9 @@ def write(step: Step) -> Program:
 
 def _pretrain(step: Step, pod: Pod) -> Program:
     config = cli.parse(PretrainConfig, step.words)
-    trainee, view = Pretraining(config, pod, LENGTH), config.objective.kind.VIEW
-    return _training(trainee, {view.key: _images(trainee.rows, *view.shape(config.geometry))})
+    trainee, views = Pretraining(config, pod, LENGTH), config.objective.kind.VIEW.views
+    shapes = {name: view.shape(config.geometry) for name, view in views.items()}
+    return _training(trainee, {name: _images(trainee.rows, *shape) for name, shape in shapes.items()})
 
 
 def _linear(step: Step, pod: Pod) -> Program:

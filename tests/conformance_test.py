@@ -44,6 +44,7 @@ for name, objective in OBJECTIVES.items():
     encoder = [f"--encoder=small_{objective.NEEDS}"] if objective.NEEDS else []
     no_probe = [] if name == "cpc" else ["--probe_every=0"]  # it is the same for all
     CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch, *encoder, *no_probe])
+CASES["pretrain-sum"] = (TASKS["pretrain"], ["--objective=cpc+deep_cluster", "--probe_every=0"])
 OF_TASKS = [*(name for name in CASES if name in TASKS), "pretrain-cpc"]  # a case of each
 
 # What an evaluation does outside of the replicas from one batch to the next: no weight is read, written or sent there.
@@ -177,7 +178,7 @@ def test_conforms(case, run_whole, tmp_path, monkeypatch):
     runs, problems = collect(config.workdir, REPORTS)
     assert ([run["kind"] for run in runs], list(problems)) == ([task.name], [])
     REPORTS[task.name].report(runs, config.data.dataset)
-    if case in OF_TASKS and task.name in EXPORTERS["all"]:
+    if case in (*OF_TASKS, "pretrain-sum") and task.name in EXPORTERS["all"]:
         # The check in a process of its own is that of tests/export and of tests/end_to_end_test.py.
         checked = {"difference": 0, "variables": 0, "detections": 0, "same": 1}
         monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: checked)

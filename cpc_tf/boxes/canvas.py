@@ -155,11 +155,11 @@ def _shown(source, example, view, config, decoded=None):
 
     def on_canvas():
         image = source.decode(example["encoded"], min_decode_side(config))
-        return show(image, size, view, config)
+        return {"image": show(image, size, view, config)}
 
-    shape = [config.canvas_height, config.canvas_width, 3]
-    image = pipeline.black_unless(decoded, example["counter"], on_canvas, shape)
-    return {"image": image, "size": size}, tf.cast(size, tf.float32) / tf.cast(full, tf.float32)
+    shapes = {"image": [config.canvas_height, config.canvas_width, 3]}
+    image = pipeline.black_unless(decoded, example["counter"], on_canvas, shapes)
+    return {**image, "size": size}, tf.cast(size, tf.float32) / tf.cast(full, tf.float32)
 
 
 def _padded(values, length, fill):

@@ -1,5 +1,7 @@
 """Settings of the images and of their geometry."""
 
+from __future__ import annotations
+
 import dataclasses
 
 from cpc_tf.settings import MOST, ConfigError, Settings, count, parted_names, setting, side
@@ -181,6 +183,11 @@ class GeometryConfig(Settings):
                 self.patch_stride,
                 f"the {self.grid} x {self.grid} patches of an image are more than 2 GB; use a larger --patch_stride",
             )
+
+    @property
+    def whole(self) -> GeometryConfig:
+        """The same images as grids of one patch."""
+        return dataclasses.replace(self, patch_size=self.image_size)
 
     @property
     def grid(self) -> int:

@@ -14,7 +14,7 @@ from cpc_tf.augment.operations import Policy
 from cpc_tf.data import views
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.source import Examples, Select, Source
-from cpc_tf.data.views import RandomSizedCrop, View
+from cpc_tf.data.views import RandomSizedCrop, Together, View
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
@@ -23,7 +23,7 @@ _PREFETCH = 4  # batches: enough to hide the jitter of decoding, little enough m
 
 def batches(
     source: Source,
-    view: View,
+    view: View | Together,
     geometry: GeometryConfig | ImageConfig,
     augmentation: AugmentConfig,
     *,
@@ -59,7 +59,8 @@ def batches(
         a source that reads by index.
 
     Returns:
-      {view.key: uint8 [per_batch, *view.shape(geometry)], 'label': int64 [per_batch]}, shapes static, infinite.
+      {view.key: uint8 [per_batch, *view.shape(geometry)], 'label': int64 [per_batch]}, shapes static, infinite; each of
+      `view.views` under its name.
 
     Raises:
       ValueError: global_batch is not divisible by the hosts and per_batch.
@@ -95,21 +96,25 @@ def image_views(
 def _cut(source, view, geometry, augmentation, seed, decoded, indexed=False):
     def prepare(example):
         def cut():
-            image = functools.partial(source.decode, example["encoded"])
-            return view.cut(image, example["counter"], geometry, augmentation, seed)
+            image = functools.cache(functools.partial(source.decode, example["encoded"]))  # once for all views
+            drawn = example["counter"], geometry, augmentation, seed
+            return {name: one.cut(image, *drawn) for name, one in view.views.items()}
 
-        shown = black_unless(decoded, example["counter"], cut, view.shape(geometry))
+        shapes = {name: one.shape(geometry) for name, one in view.views.items()}
+        shown = black_unless(decoded, example["counter"], cut, shapes)
         index = {"index": example["index"]} if indexed else {}
-        return {view.key: shown, "label": example["label"], **index}
+        return {**shown, "label": example["label"], **index}
 
     return prepare
 
 
-def black_unless(decoded: Select, place: tf.Tensor, make: Callable[[], tf.Tensor], shape: Sequence[int]) -> tf.Tensor:
-    """Returns make(), uint8 of this shape, or zeros if the image at this place is not to be `decoded`."""
+def black_unless(
+    decoded: Select, place: tf.Tensor, make: Callable[[], dict[str, tf.Tensor]], shapes: dict[str, Sequence[int]]
+) -> dict[str, tf.Tensor]:
+    """Returns make(), uint8 of these shapes, or zeros if the image at this place is not to be `decoded`."""
     if decoded is None:
         return make()
-    return tf.cond(decoded(place), make, lambda: tf.zeros(shape, tf.uint8))
+    return tf.cond(decoded(place), make, lambda: {name: tf.zeros(shape, tf.uint8) for name, shape in shapes.items()})
 
 
 def plain_patches(
@@ -161,10 +166,10 @@ def plain_images(
 def _plain(source, geometry, batch_size, every, key, cut, decoded):
     def prepare(example):
         def plain():
-            return views.plain_crop(source.decode(example["encoded"], geometry.resize), geometry)
+            return {key: views.plain_crop(source.decode(example["encoded"], geometry.resize), geometry)}
 
         side = geometry.image_size
-        image = black_unless(decoded, example["counter"] // every, plain, [side, side, 3])
+        image = black_unless(decoded, example["counter"] // every, plain, {key: [side, side, 3]})[key]
         return {key: cut(image), "label": example["label"]}
 
     return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)

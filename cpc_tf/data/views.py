@@ -162,6 +162,11 @@ class View(abc.ABC):
     key: str  # its name in a batch
     seen: str  # what the encoder saw, for model cards: "In pre-training it saw ..."
 
+    @property
+    def views(self) -> dict[str, View]:
+        """What a batch has of it, each under its name there."""
+        return {self.key: self}
+
     def shape(self, geometry: Geometry) -> list[int]:
         """Returns the static shape of one image's view."""
         return [geometry.image_size, geometry.image_size, 3]
@@ -203,7 +208,7 @@ class WholeImage(View):
     seen = "whole images"
 
     def cut(self, image, counter, geometry, augmentation, seed):
-        return PatchGrid().cut(image, counter, geometry, augmentation, seed)[0, 0]  # the only patch
+        return PatchGrid().cut(image, counter, geometry.whole, augmentation, seed)[0, 0]  # the only patch
 
 
 class RandomSizedCrop(View):
@@ -255,6 +260,20 @@ class SeveralCrops(View):
         keys = [[counter, view] for view in range(self.count)]
         crops = _crops(image, geometry, self.least_area, self.stretch, seed, keys)
         return _augmented(crops, augmentation, seed, counter)[0]
+
+
+class Together:
+    """Several views of an image, each under a name of its own.
+
+    They draw as each does alone: of a patch grid and a whole image both are of the same crop.
+    """
+
+    def __init__(self, views: dict[str, View]):
+        self.views = views
+
+    @property
+    def seen(self) -> str:
+        return " and ".join(dict.fromkeys(view.seen for view in self.views.values()))
 
 
 def _crops(image, geometry, least_area, stretch, seed, keys):

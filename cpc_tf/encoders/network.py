@@ -53,9 +53,10 @@ class Network(keras.Model):
         """Returns what follows an endpoint: (its map [N, h, w, C], training) -> 'feature_map'; None if nothing does."""
         return None
 
-    def call(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Images [N, H, W, 3] in [0, 1] -> features [N, feature_dim], float32."""
-        return self.endpoints(images, training)["features"]
+    def call(self, images: tf.Tensor, training: bool = False, every: bool = False) -> tf.Tensor | dict[str, tf.Tensor]:
+        """Images [N, H, W, 3] in [0, 1] -> features [N, feature_dim], float32, or `every` endpoint."""
+        found = self.endpoints(images, training)
+        return found if every else found["features"]
 
 
 def make_encoder(config: EncoderConfig, precision: str = "float32") -> Network:

@@ -6,13 +6,14 @@ A contrastive objective compares each image with the images of its group, wherev
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data.views import View
+from cpc_tf.data.views import Together, View
 from cpc_tf.encoders.layers import batch_statistics, moments
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras, policy
@@ -60,7 +61,7 @@ class Objective(keras.Model, abc.ABC):
 
     NAME: ClassVar[str]  # value of --objective
     SUMMARY: ClassVar[str]  # noun phrase for model cards, with the paper
-    VIEW: ClassVar[View]  # what it sees of an image
+    VIEW: ClassVar[View | Together]  # what it sees of an image
     FIGURES: ClassVar[dict[str, Figure]]  # metrics of a finished run to report, the most important first
     LATENTS: ClassVar[bool] = True  # whether its output has latents
     # What the loss computes from all images of a batch, e.g. "mean and variance of the latents"; empty if the loss of a
@@ -73,7 +74,7 @@ class Objective(keras.Model, abc.ABC):
     PERIODIC: ClassVar[bool] = False
 
     def __init__(self, encoder: Network, settings: ObjectiveSettings, precision: str = "float32"):
-        super().__init__(name=self.NAME, dtype=policy(precision))
+        super().__init__(name=self.NAME.replace("+", "_and_"), dtype=policy(precision))
         self.encoder, self.settings, self.parts, self.norm_images = encoder, settings, 1, 0
         self.compiled = lambda piece: piece
 
@@ -89,6 +90,11 @@ class Objective(keras.Model, abc.ABC):
                 'a batch together: OF_WHOLE_BATCH = "" if nothing, else in words; see docs/extending.md',
             )
         return phrase
+
+    @property
+    def objectives(self) -> list[Objective]:
+        """Itself, and those that it sums."""
+        return [self]
 
     @property
     @abc.abstractmethod
@@ -126,7 +132,7 @@ class Objective(keras.Model, abc.ABC):
         What it does must be a function of the variables, of `epoch` and of the images.
 
         Args:
-          encode_all: computes the features of all images without augmentation, float32 [N, D], in order.
+          encode_all: computes the features of all images, whole and without augmentation, float32 [N, D], in order.
         """
 
     def encode(self, images: tf.Tensor, training: bool = False, network: Network | None = None) -> tf.Tensor:
@@ -134,27 +140,31 @@ class Objective(keras.Model, abc.ABC):
 
         `network` encodes in place of the encoder: a momentum copy.
         """
-        network = network or self.encoder
+        return self._encoded(images, training, functools.partial(network or self.encoder, training=training))
+
+    def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
+        """Encodes images as `encode` does: the encoder's endpoints by name, [B, ..., h, w, C] and [B, ..., D]."""
+        return self._encoded(images, training, functools.partial(self.encoder, training=training, every=True))
+
+    def _encoded(self, images: tf.Tensor, training: bool, network: Callable) -> tf.Tensor | dict[str, tf.Tensor]:
         batch, *inner = images.shape[:-3]
         flat = tf.reshape(images, [-1, *images.shape[-3:]])  # [B*..., S, S, 3]
-
-        def encode(part: tf.Tensor) -> tf.Tensor:
-            return network(tf.image.convert_image_dtype(part, tf.float32), training=training)
-
         of_group = self.norm_images if training else 0
         groups = {"groups": max(1, batch // of_group), "replicas": max(1, of_group // batch)} if of_group else {}
         with batch_statistics(**groups):
-            latents = side_by_side(encode, flat, self.parts)
-        return tf.reshape(latents, [-1 if batch is None else batch, *inner, latents.shape[-1]])
+            found = side_by_side(lambda part: network(tf.image.convert_image_dtype(part, tf.float32)), flat, self.parts)
+        batch = -1 if batch is None else batch
+        return tf.nest.map_structure(lambda x: tf.reshape(x, [batch, *inner, *x.shape[1:]]), found)
 
 
-def side_by_side(function: Callable[[tf.Tensor], tf.Tensor], batch: tf.Tensor, parts: int) -> tf.Tensor:
-    """Computes function(batch) in `parts` independent calls; a batch of unknown size is not divided."""
+def side_by_side(function: Callable[[tf.Tensor], Any], batch: tf.Tensor, parts: int) -> Any:
+    """Computes function(batch), one or more tensors, in `parts` calls; a batch of unknown size is not divided."""
     count = batch.shape[0]
     if parts == 1 or count is None or count < parts:
         return function(batch)
     sizes = [count // parts + (i < count % parts) for i in range(parts)]
-    return tf.concat([function(part) for part in tf.split(batch, sizes)], 0)
+    computed = [function(part) for part in tf.split(batch, sizes)]
+    return tf.nest.map_structure(lambda *values: tf.concat(values, 0), *computed)
 
 
 def classify(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

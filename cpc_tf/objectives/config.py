@@ -136,6 +136,22 @@ class RotationConfig(ObjectiveSettings):
 
 
 @dataclasses.dataclass(frozen=True)
+class AMDIMConfig(ObjectiveSettings):
+    """Prediction across views and depths."""
+
+    MODEL = "cpc_tf.objectives.amdim:AMDIM"
+    TITLE = "AMDIM"
+    PATCHES = False
+    NEGATIVES = True
+
+    amdim_dim: int = width(1536, "Dimension of what is compared, at each depth", source="Bachman et al. 2019, small")
+    amdim_clip: float = rate(20.0, "Soft limit of scores, before their softmax", source="Bachman et al. 2019")
+    amdim_penalty: float = setting(
+        0.04, "Weight of squared scores", source="Bachman et al. 2019", minimum=0, maximum=LARGEST
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class InstanceBankConfig(ObjectiveSettings):
     """Instance discrimination with a memory bank."""
 
@@ -303,6 +319,7 @@ class ColorizationConfig(ObjectiveSettings):
 
 # Name, as --objective takes it -> settings.
 OBJECTIVES: dict[str, type[ObjectiveSettings]] = {
+    "amdim": AMDIMConfig,
     "byol": BYOLConfig,
     "cmc": CMCConfig,
     "colorization": ColorizationConfig,
@@ -320,6 +337,42 @@ OBJECTIVES: dict[str, type[ObjectiveSettings]] = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class SumConfig(ObjectiveSettings):
+    """Several objectives on one encoder, as in --objective=cpc+rotation: their settings by name."""
+
+    summed: dict[str, ObjectiveSettings]
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "TITLE", title("+".join(self.summed)))
+        for name in ("PATCHES", "NEGATIVES"):
+            object.__setattr__(self, name, any(getattr(each, name) for each in self.summed.values()))
+        object.__setattr__(self, "NEEDS", next((each.NEEDS for each in self.summed.values() if each.NEEDS), ""))
+
+    def check_encoder(self, encoder: str) -> None:
+        for each in self.summed.values():
+            each.check_encoder(encoder)
+
+    def check_images(self, geometry: GeometryConfig) -> None:
+        for each in self.summed.values():
+            # Beside a grid of patches an image is cut as a whole, too.
+            each.check_images(geometry.whole if self.PATCHES and not each.PATCHES else geometry)
+
+
+def known(name: str) -> bool:
+    """Returns whether a text names an objective, or the sum of several, each once."""
+    names = name.split("+")
+    return set(names) <= set(OBJECTIVES) and len(set(names)) == len(names)
+
+
+def title(name: str) -> str:
+    """Returns the name of an objective, or of a sum, in cards and reports."""
+    return " + ".join(OBJECTIVES[each].TITLE for each in name.split("+"))
+
+
 def model_class(name: str) -> type:
-    """Returns the class of the objective of a name in OBJECTIVES, an `Objective`; imports TensorFlow."""
+    """Returns the class of an objective or of a sum, an `Objective`; imports TensorFlow."""
+    if "+" in name:
+        return pkgutil.resolve_name("cpc_tf.objectives.sum:sum_of")(name)
     return pkgutil.resolve_name(OBJECTIVES[name].MODEL)

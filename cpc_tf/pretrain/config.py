@@ -12,8 +12,9 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.released import NAMES
-from cpc_tf.objectives.config import OBJECTIVES, ObjectiveSettings, model_class
+from cpc_tf.objectives.config import OBJECTIVES, ObjectiveSettings, SumConfig, known, model_class
 from cpc_tf.settings import ConfigError, Settings, count, setting
+from cpc_tf.texts import shown
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig, run_directory
 
 DRAWS = 4  # augmented draws of an image on the sheet of patches
@@ -34,7 +35,9 @@ class ChosenObjective(Settings):
     """Which objective is trained."""
 
     objective: str = setting(
-        "cpc", "Objective that the encoder is trained for, without labels", choices=tuple(OBJECTIVES)
+        "cpc",
+        "Objective that the encoder is trained for, without labels, or several with + between them, whose losses are "
+        f"summed, such as cpc+rotation: {', '.join(OBJECTIVES)}",
     )
     negative_images: int = count(
         0,
@@ -51,6 +54,14 @@ class ChosenObjective(Settings):
         maximum=2**20,
     )
 
+    def check(self):
+        if not known(self.objective):
+            raise ConfigError(
+                "objective",
+                shown(self.objective),
+                f"must be one of {', '.join(OBJECTIVES)}, or several, each once, with + between them (default cpc)",
+            )
+
     @property
     def kind(self) -> type:
         """The class of the chosen objective, an `Objective`; needs TensorFlow."""
@@ -59,7 +70,8 @@ class ChosenObjective(Settings):
     @property
     def settings(self) -> ObjectiveSettings:
         """The settings of the chosen objective."""
-        return getattr(self, self.objective)
+        chosen = {name: getattr(self, name) for name in self.objective.split("+")}
+        return SumConfig(chosen) if len(chosen) > 1 else chosen[self.objective]
 
 
 ObjectiveConfig = dataclasses.make_dataclass(

@@ -10,6 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf.data import catalog, pipeline
+from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.encoders.card import Identity, module_name
@@ -72,7 +73,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     periodic = {}
     if kind.PERIODIC:
         every = -(-source.num_examples // config.training.batch_size)  # steps of an epoch
-        features = _make_encode(config, training, source, every=1)
+        features = _make_encode(config, training, source, config.geometry.whole, every=1)
         periodic = {
             "between": lambda step: training.model.between_epochs(step // every, lambda: features()[0]),
             "between_every": every,
@@ -113,7 +114,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     )
 
 
-def _make_encode(config: PretrainConfig, training: Pretraining, source: Source, every: int):
+def _make_encode(config: PretrainConfig, training: Pretraining, source: Source, geometry: GeometryConfig, every: int):
     """Returns a function that gives the mean latents float32 [N, D] of each `every`-th image, and the labels [N]."""
     strategy = training.strategy
 
@@ -125,7 +126,7 @@ def _make_encode(config: PretrainConfig, training: Pretraining, source: Source, 
     def features() -> tuple[np.ndarray, np.ndarray]:
         batches = pipeline.plain_patches(
             source,
-            config.geometry,
+            geometry,
             PROBE_ROWS * strategy.num_replicas_in_sync,
             every=every,
             policy=config.augment.policy,
@@ -140,7 +141,8 @@ def _make_encode(config: PretrainConfig, training: Pretraining, source: Source, 
 def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
     """Returns a function that measures the nearest-neighbour accuracy of the averaged weights."""
     # Evenly spaced, since the images of a split may be sorted by class.
-    features = _make_encode(config, training, source, max(1, source.num_examples // PROBE_IMAGES))
+    every = max(1, source.num_examples // PROBE_IMAGES)
+    features = _make_encode(config, training, source, config.geometry, every)
 
     def probe() -> dict[str, float]:
         with training.averaged():

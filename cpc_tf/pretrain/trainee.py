@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,7 +16,7 @@ from cpc_tf.encoders.network import Network, make_encoder, restore_kernel_norms
 from cpc_tf.encoders.released import directory_of
 from cpc_tf.keras import keras
 from cpc_tf.objectives.base import Contrastive, Objective, Output, check_groups
-from cpc_tf.objectives.config import OBJECTIVES
+from cpc_tf.objectives.config import known
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.settings import ConfigError, renamed
@@ -39,14 +40,22 @@ class Pretraining(Trainee):
     def __init__(self, config: PretrainConfig, strategy: tf.distribute.Strategy, train_steps: int, images: int = 0):
         super().__init__(strategy, config.training.batch_size, config.numerics)
         kind, chosen, parts = config.objective.kind, config.optimizer, config.numerics.accumulate
-        self._view, self._shape = kind.VIEW, kind.VIEW.shape(config.geometry)
+        self._shapes = {name: view.shape(config.geometry) for name, view in kind.VIEW.views.items()}
         group = config.objective.negative_images or self.batch_size
-        groups = {"negative_images": group} if issubclass(kind, Contrastive) else {}
-        for flag, images in {**groups, "norm_images": config.objective.norm_images or self.batch_size}.items():
-            check_groups(flag, images, self.batch_size, strategy.num_replicas_in_sync)
+        groups = {"negative_images": group} if config.objective.settings.NEGATIVES else {}
+        for flag, size in {**groups, "norm_images": config.objective.norm_images or self.batch_size}.items():
+            check_groups(flag, size, self.batch_size, strategy.num_replicas_in_sync)
+        if groups and len(self._shapes) > 1 and parts > 1 and self.rows // parts % group:
+            raise ConfigError(
+                "accumulate",
+                parts,
+                f"--objective={kind.NAME} would compare images of several parts, which a sum cannot; leave it out, "
+                f"or take a --negative_images that divides {self.rows // parts}, the images of a part",
+            )
         with strategy.scope():
             self.model = build_model(config, images, train_steps)
-            self.model.norm_images = config.objective.norm_images
+            for each in self.model.objectives:
+                each.norm_images = config.objective.norm_images
             if config.initial_encoder:
                 initialize(self.model.encoder, config.initial_encoder)
                 self.model.begin()
@@ -62,26 +71,30 @@ class Pretraining(Trainee):
             of_whole_batch=batch_norm or kind.of_whole_batch(),
             model=self.model,
         )
-        if issubclass(kind, Contrastive):
-            self.model.group = group
-            if self.rows // parts % group:  # images of several parts or replicas are compared
-                gradients = self._gradients_between_parts if parts > 1 else self.gradients
-                self.compile_gradients(gradients, exchanges=bool(batch_norm or self.rows % group))
+        contrastive = [each for each in self.model.objectives if isinstance(each, Contrastive)]
+        for each in contrastive:
+            each.group = group
+        if contrastive and self.rows // parts % group:  # images of several parts or replicas are compared
+            gradients = self._gradients_between_parts if parts > 1 else self.gradients
+            exchanged = batch_norm or kind.of_whole_batch() or self.rows % group
+            self.compile_gradients(gradients, exchanges=bool(exchanged))
         if self.exchanges and not batch_norm:
-            self.model.compiled = self.compiled
+            for each in self.model.objectives:
+                each.compiled = self.compiled
 
     @property
     def metric_names(self) -> list[str]:
         spread = ["feature_std", "effective_rank"] if self.model.LATENTS else []
         return ["loss", "gradient_norm", *spread, *self.model.metric_names]
 
-    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor]:
-        view = tf.ensure_shape(batch[self._view.key], [None, *self._shape])
-        return (view, batch["index"]) if self.model.INDEXED else (view,)
+    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+        views = [tf.ensure_shape(batch[name], [None, *shape]) for name, shape in self._shapes.items()]
+        return (*views, batch["index"]) if self.model.INDEXED else tuple(views)
 
-    def losses(self, rows: Rows, view: tf.Tensor, *index: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        of_images = {"index": index[0], "step": rows.step} if index else {}
-        return self._reported(self.model(view, training=True, first=rows.first, **of_images), rows)
+    def losses(self, rows: Rows, *inputs: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        views = dict(zip(self._shapes, inputs))
+        of_images = {"index": inputs[-1], "step": rows.step} if self.model.INDEXED else {}
+        return self._reported(self.model(_given(views), training=True, first=rows.first, **of_images), rows)
 
     def after_step(self, kept: dict[str, tf.Tensor]) -> None:
         self.model.after_step(kept, self.step)
@@ -134,6 +147,11 @@ class Pretraining(Trainee):
         return gradients, metrics
 
 
+def _given(views: dict[str, Any]) -> Any:
+    """Returns what an objective is given: its view, or those of a sum by name."""
+    return views if len(views) > 1 else next(iter(views.values()))
+
+
 def _refuse_replicas(kind: type[Objective], model: Objective, strategy: tf.distribute.Strategy, flag: str) -> None:
     """Raises ConfigError if each replica would compute from its own images what is of the whole batch."""
     replicas, of_each = strategy.num_replicas_in_sync, ""
@@ -160,11 +178,13 @@ def build_model(config: PretrainConfig, images: int = 0, train_steps: int = 0) -
     model = objective.kind(make_encoder(config.encoder, precision), objective.settings, precision)
     model.prepare(images, train_steps)
     if native.runs_on_cpu():
-        model.parts = 1 if has_batch_norm(model.encoder) else config.parts
+        for each in model.objectives:
+            each.parts = 1 if has_batch_norm(model.encoder) else config.parts
     # Traced, not run: a large encoder would take seconds and gigabytes.
-    shape = [1, *objective.kind.VIEW.shape(config.geometry)]
+    shapes = {name: view.shape(config.geometry) for name, view in objective.kind.VIEW.views.items()}
+    views = {name: tf.TensorSpec([1, *shape], tf.uint8) for name, shape in shapes.items()}
     of_images = {"index": tf.TensorSpec([1], tf.int64), "step": tf.TensorSpec([], tf.int64)} if model.INDEXED else {}
-    tf.function(model).get_concrete_function(tf.TensorSpec(shape, tf.uint8), **of_images)
+    tf.function(model).get_concrete_function(_given(views), **of_images)
     model.begin()
     return model
 
@@ -180,7 +200,7 @@ def initialize(encoder: Network, module: str) -> None:
     with renamed("encoder", "initial_encoder"):
         directory = directory_of(module)
         card = read_card(directory)
-        if card.training.trained_by not in OBJECTIVES:
+        if not known(card.training.trained_by):
             raise ConfigError(
                 "encoder", module, "it learned from labels, and pre-training is without; name one that did not"
             )

@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional
 from cpc_tf.commands import TASKS
 from cpc_tf.encoders.config import LABELS, PIXELS, UNKNOWN, UNTRAINED
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.objectives.config import OBJECTIVES
+from cpc_tf.objectives import config as objectives
 from cpc_tf.report.blocks import Spread, spread
 from cpc_tf.report.runs import Run, is_number
 from cpc_tf.settings import uncompared
@@ -178,9 +178,9 @@ def first_steps(run: Run) -> int:
 
 
 def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
-    objective, _, labels = key[0].partition("+")
+    objective = key[0].removesuffix(f"+{LABELS}")
     named = key[0] == UNKNOWN and key[4]  # a third-party encoder: under its own name
-    title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else BASELINES.get(objective, objective)
+    title = objectives.title(objective) if objectives.known(objective) else BASELINES.get(objective, objective)
     title = key[6] or title  # what exactly was trained, if its card says so
     # Of a handle on the web the part after the host, such as 'publisher/name/1'.
     title = (key[4].partition("://")[2].partition("/")[2] or key[4]) if named else title
@@ -188,7 +188,7 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
     telling = ", ".join(telling) or ("" if named else key[4])
     propagation = f" + {PROPAGATION.get(key[5], key[5])}" if key[5] else ""
-    return f"{title}{' and labels' if labels else ''}{propagation}{f' ({telling})' if telling else ''}"
+    return f"{title}{' and labels' if objective != key[0] else ''}{propagation}{f' ({telling})' if telling else ''}"
 
 
 def architecture(name: str) -> str:

@@ -12,7 +12,7 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data import check, pipeline, views
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.source import read_once
-from cpc_tf.data.views import PatchGrid, RandomSizedCrop, SeveralCrops
+from cpc_tf.data.views import PatchGrid, RandomSizedCrop, SeveralCrops, Together, WholeImage
 from cpc_tf.settings import ConfigError
 from tests.data.samples import encode, open_folder, write_files
 from tests.faults.targets import damaged
@@ -100,6 +100,14 @@ def test_views_are_those_of_the_stream_each_augmented_by_its_own_counter(source,
         found = changed[batch][view.key][row].reshape(pieces.shape)
         np.testing.assert_array_equal(found, augment.apply(pieces, recipe, "reference"))
     assert (changed[0][view.key] != plain[0][view.key]).any()
+
+
+@pytest.mark.parametrize("decoded", [None, lambda counter: counter % 4 < 2])
+def test_views_together_are_those_of_each_alone(source, decoded):
+    both = batches(source, 2, view=Together({"grid": GRID, "whole": WholeImage()}), decoded=decoded)
+    grids = batches(source, 2, decoded=decoded)
+    wholes = batches(source, 2, GEOMETRY.whole, WholeImage(), decoded=decoded)
+    assert_same(both, [{"grid": a["patches"], "whole": b["image"], "label": a["label"]} for a, b in zip(grids, wholes)])
 
 
 def test_the_seed_matters_and_the_thread_count_does_not(source):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.objectives import byol, colorization, deep_cluster, exemplar, local_aggregation, memory, pirl, vicreg
+from cpc_tf.objectives import amdim, byol, colorization, deep_cluster, exemplar, local_aggregation, memory, pirl, vicreg
 from cpc_tf.objectives.base import Head, Pool
 from cpc_tf.objectives.cmc import CMC
 from cpc_tf.objectives.config import CMCConfig, ColorizationConfig, InstanceBankConfig, MoCoConfig
@@ -58,6 +58,30 @@ def test_exemplar_s_triplets_are_of_an_image_and_each_other_one_of_its_group():
     np.testing.assert_allclose(
         exemplar.triplet_loss(vectors, pool, 0.5), (np.mean(losses), np.mean(farther)), rtol=1e-5
     )
+
+
+def test_amdim_tells_places_of_the_other_view_from_all_of_other_images():
+    sources, targets = RANDOM.normal(size=(2, 4, 2, 3, 5)).astype(np.float32)  # two groups of two images, three places
+    losses, found, squares = [], [], []
+    for i, view, q in np.ndindex(4, 2, 3):
+        scores = targets[[i, i ^ 1], 1 - view] @ sources[i, view, q] / np.sqrt(5)  # of the image, of the other one
+        squares.append(scores**2)
+        for own in 2 * np.tanh(scores[0] / 2):
+            others = 2 * np.tanh(scores[1] / 2)
+            losses.append(-np.log(np.exp(own) / (np.exp(own) + np.exp(others).sum())))
+            found.append(own > others.max())
+    result = amdim.scored(tf.constant(sources), Pool(tf.constant(targets.reshape(2, 2, 2, 3, 5)), 0), 2.0)
+    np.testing.assert_allclose(result, [*map(np.mean, (losses, found, squares))], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("side", "most", "first"), [(4, 7, [1, 0, 0, 0]), (4, 2, [0.5, 0.5, 0, 0]), (3, 2, [2, 1, 0])])
+def test_amdim_s_cells_are_equal_shares_of_a_map(side, most, first):
+    maps = RANDOM.normal(size=(2, side, side, 3)).astype(np.float32)
+    found = amdim.area_means(tf.constant(maps), most).numpy()
+    weights = np.array(first) / np.sum(first)
+    assert found.shape == (2, min(side, most), min(side, most), 3)
+    np.testing.assert_allclose(found[:, 0, 0], np.einsum("h,bhwc,w->bc", weights, maps, weights), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.mean((1, 2)), maps.mean((1, 2)), rtol=1e-4, atol=1e-6)
 
 
 def test_pirl_tells_the_image_of_the_bank_from_others():

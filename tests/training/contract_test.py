@@ -43,10 +43,11 @@ def networks_of_one_block(monkeypatch):
 
 
 def pretraining(name, strategy, **settings):
-    """(trainee, a batch of 4) of an objective; the options of the others are the same."""
-    view = model_class(name).VIEW
-    side = {"patch_size": 24} if not OBJECTIVES[name].PATCHES else {}
-    encoder = {"encoder": f"small_{OBJECTIVES[name].NEEDS}"} if OBJECTIVES[name].NEEDS else {}
+    """(trainee, a batch of 4) of an objective or a sum; the options of the others are the same."""
+    kind, names = model_class(name), name.split("+")
+    side = {} if any(OBJECTIVES[each].PATCHES for each in names) else {"patch_size": 24}
+    own = {key: value for each in names for key, value in OF_OBJECTIVE.get(each, {}).items()}
+    encoder = {"encoder": f"small_{OBJECTIVES[name].NEEDS}"} if name in OBJECTIVES and OBJECTIVES[name].NEEDS else {}
     config = replace(
         TINY,
         **{
@@ -55,13 +56,14 @@ def pretraining(name, strategy, **settings):
             "directions": 1,
             **side,
             **encoder,
-            **OF_OBJECTIVE.get(name, {}),
+            **own,
             **settings,
         },
     )
-    noise = np.random.default_rng(0).integers(0, 256, [4, *view.shape(config.geometry)], dtype=np.uint8)
-    index = {"index": tf.constant([5, 0, 3, 1], tf.int64)} if model_class(name).INDEXED else {}
-    return Pretraining(config, strategy, 10, images=6), {view.key: tf.constant(noise), **index}
+    shapes = {key: [4, *view.shape(config.geometry)] for key, view in kind.VIEW.views.items()}
+    noise = {key: np.random.default_rng(0).integers(0, 256, shape, np.uint8) for key, shape in shapes.items()}
+    index = {"index": tf.constant([5, 0, 3, 1], tf.int64)} if kind.INDEXED else {}
+    return Pretraining(config, strategy, 10, images=6), {**tf.nest.map_structure(tf.constant, noise), **index}
 
 
 def linear(strategy, **settings):
@@ -86,9 +88,10 @@ def boxes(canvas):
     return next(iter(batches(source, canvas, global_batch=4, seed=0)))
 
 
+SUM = "cpc+instance_bank"  # a patch grid and whole crops, candidates on other replicas, a bank
 # Name -> (strategy, settings) -> (trainee, a batch of 4).
 TRAINEES = {
-    **{name: functools.partial(pretraining, name) for name in OBJECTIVES},
+    **{name: functools.partial(pretraining, name) for name in (*OBJECTIVES, SUM)},
     "linear": linear,
     **{phase: functools.partial(classification, phase) for phase in (FROZEN, FINE_TUNED, SUPERVISED)},
     "detect": detector,
@@ -97,9 +100,10 @@ TRAINEES = {
 # (tests/pretrain/trainee_test.py), or alone. Parts of a detector are as those of replicas, and classifiers have none.
 IN_PARTS = ["instance", "rotation"]
 # Objectives with a bank or a momentum copy.
-REMEMBERING = ["byol", "cmc", "colorization", "deep_cluster", "instance_bank", "local_aggregation", "moco", "pirl"]
+REMEMBERING = ["byol", "cmc", "colorization", "deep_cluster", "instance_bank", "local_aggregation", "moco", "pirl", SUM]
 # Settings under which a bank of six images is enough.
 OF_OBJECTIVE = {
+    "amdim": {"amdim_dim": 8},
     "byol": {"byol_hidden": 8, "byol_dim": 4},
     "cmc": {"cmc_negatives": 3, "cmc_temperature": 1.0},
     "deep_cluster": {"clusters": 3},
@@ -161,7 +165,7 @@ def assert_equal(ours, theirs):
 @pytest.mark.parametrize("name", TRAINEES)
 def test_it_learns_as_one_xla_program_and_alike_on_two_replicas_in_parts(name, two_replicas):
     trainee, batch = TRAINEES[name](two_replicas, xla="off", **({"accumulate": 2} if name in IN_PARTS else {}))
-    if name in OBJECTIVES:
+    if name in (*OBJECTIVES, SUM):
         assert set(trainee.metric_names) >= set(model_class(name).FIGURES) - {"knn"}
     ours = train(trainee, batch)
     if name not in REMEMBERING:  # what is compared with is another one in the second step

@@ -1,0 +1,117 @@
+"""AMDIM: what one view shows predicts places of the other, at many depths. Bachman et al. 2019 (arXiv:1906.00910)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf.data.views import SeveralCrops
+from cpc_tf.encoders.network import Network
+from cpc_tf.keras import keras
+from cpc_tf.native import matmul
+from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool
+from cpc_tf.objectives.config import AMDIMConfig
+
+# Depth -> the side of its grid, at most; that of the features is a place alone.
+SIDES = {"features": 1, "coarse": 5, "fine": 7}
+PREDICTIONS = [("features", "coarse"), ("features", "fine"), ("coarse", "coarse")]  # their 1 -> 5, 1 -> 7, 5 -> 5
+
+
+def scored(sources: tf.Tensor, candidates: Pool, clip: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Computes the cross-entropy of finding each place of an image's other view among it and all of other images.
+
+    Args:
+      sources: [B, 2, Q, T], float32: Q places of both views of each image.
+      candidates: L places of both views of the groups, [G, N, 2, L, T].
+      clip: c of c * tanh(score / c), with score = s . t / sqrt(T).
+
+    Returns:
+      The mean over both directions and all pairs of places of an image, the part of them that score higher than all
+      places of other images, and the mean square of all scores before they are clipped; float32 scalars.
+    """
+    groups, images, views, places, dim = candidates.values.shape
+    queries = sources.shape[2]
+    ours = tf.transpose(tf.reshape(sources, [groups, -1, views, queries, dim]), [0, 2, 1, 3, 4])  # [G, 2, B/G, Q, T]
+    theirs = tf.transpose(tf.reverse(candidates.values, [2]), [0, 2, 1, 3, 4])  # [G, 2, N, L, T]
+    ours, theirs = (tf.reshape(x, [groups * views, -1, dim]) for x in (ours, theirs))
+    raw = matmul(ours, theirs) / dim**0.5  # [2*G, B/G*Q, N*L]
+    scores = tf.reshape(clip * tf.tanh(raw / clip), [groups * views, -1, queries, images, places])
+    is_own = (candidates.first + tf.range(scores.shape[1]))[:, None] == tf.range(images)  # [B/G, N]
+    is_own = is_own[None, :, None, :, None]
+    own = tf.reduce_sum(tf.where(is_own, scores, 0.0), 3)  # [2*G, B/G, Q, L]
+    others = tf.where(is_own, -1e9, scores)
+    loss = tf.nn.softplus(tf.reduce_logsumexp(others, [3, 4])[..., None] - own)  # -log(e^own / (e^own + sum e^other))
+    is_found = own > tf.reduce_max(others, [3, 4])[..., None]
+    return tf.reduce_mean(loss), tf.reduce_mean(tf.cast(is_found, tf.float32)), tf.reduce_mean(tf.square(raw))
+
+
+def area_means(maps: tf.Tensor, most: int) -> tf.Tensor:
+    """Shrinks [..., h, w, C] to at most `most` rows and columns, each the mean of an equal share of the map."""
+
+    def shares(side: int) -> np.ndarray:  # [cells, side], rows of sum 1
+        cells = min(side, most)
+        cut = np.arange(cells + 1)[:, None] * side / cells  # where cells begin and end, in pixels
+        return (np.diff(np.clip(cut - np.arange(side), 0, 1), axis=0) * cells / side).astype(np.float32)
+
+    return tf.einsum("rh,...hwc,qw->...rqc", shares(maps.shape[-3]), maps, shares(maps.shape[-2]))
+
+
+class Embedding(keras.layers.Layer):
+    """An MLP with one hidden layer, and a linear layer beside it, for each place: [..., C] -> [..., T], float32."""
+
+    def __init__(self, dim: int, dtype: str, name: str):
+        super().__init__(name=name, dtype=dtype)
+        self.hidden = keras.layers.Dense(dim, "relu", dtype=dtype)
+        self.deep, self.linear = (keras.layers.Dense(dim, dtype="float32") for _ in range(2))
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return self.deep(self.hidden(x)) + self.linear(x)
+
+
+class AMDIM(Contrastive):
+    """Three predictions, each from either view. Their mixtures of features are left out.
+
+    They take one random place of a view for 5 -> 5; here it is all of them, whose mean is the expectation. 'coarse' is
+    the feature map, 'fine' the endpoint with the next larger grid; if there is none, the feature map, too.
+    """
+
+    NAME = "amdim"
+    SUMMARY = "prediction across views and depths (AMDIM, Bachman et al., NeurIPS 2019)"
+    VIEW = SeveralCrops(2)
+    FIGURES: ClassVar = {
+        "loss": Figure("contrastive loss of three predictions with their penalty (nats)", "{:.3f}"),
+        "accuracy": Figure("part of places that score higher than all other images", "{:.3f}"),
+        **SPREAD,
+    }
+    metric_names = ("accuracy", "squared_scores")
+
+    def __init__(self, encoder: Network, settings: AMDIMConfig, precision: str = "float32"):
+        super().__init__(encoder, settings, precision)
+        self.heads = {name: Embedding(settings.amdim_dim, self.dtype_policy, name) for name in SIDES}
+
+    def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
+        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3], and for each depth its L places, [B, 2, L, T]."""
+        found = self.endpoints(view, training)
+        latents, last = found["features"], found["feature_map"]  # [B, 2, D], [B, 2, h, w, D]
+        larger = [x for x in found.values() if x.shape.rank == 5 and x.shape[2] > last.shape[2]]
+        fine = min(larger, key=lambda x: x.shape[2], default=last)
+        maps = {"features": latents[:, :, None, None], "coarse": last, "fine": fine}
+        embeddings = {"latents": latents}
+        for name, head in self.heads.items():
+            places = area_means(maps[name], SIDES[name])
+            places = tf.reshape(places, [*places.shape[:2], -1, places.shape[-1]])  # [B, 2, L, C]
+            embeddings[name] = head(places)
+        return embeddings
+
+    def candidates(self) -> list[str]:
+        return ["coarse", "fine"]
+
+    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
+        """Computes the sum over predictions."""
+        clip = self.settings.amdim_clip
+        terms = [scored(embeddings[source], pools[target], clip) for source, target in PREDICTIONS]
+        loss, accuracy, squares = map(tf.add_n, zip(*terms))
+        metrics = {"accuracy": accuracy / len(terms), "squared_scores": squares / len(terms)}
+        return Output(loss + self.settings.amdim_penalty * squares, metrics, None)
