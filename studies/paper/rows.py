@@ -56,7 +56,16 @@ _PROPAGATION = "its authors' values; what is ours: [decisions](decisions.md#labe
 _IN_LADDER = f"in small by another protocol: {_LADDER}"
 _ADAM = "by Adam in place of SGD"
 _ROTATION = "its objective on ResNet-50 of 24 M parameters; the row's network has 86 M"
-_AMDIM = State(NOT, "its weights are published for PyTorch; as a SavedModel they would run with `--signature`")
+_AMDIM = State(
+    NOT,
+    "its objective is here, `--objective=amdim`, its network of 626 M parameters is not; its weights are published for "
+    "PyTorch, and as a SavedModel they would run with `--signature`",
+)
+_MULTI_TASK = State(
+    NOT,
+    "`--objective=relative_position+exemplar` sums two of its four; colorization needs a network that sees grey, motion "
+    "segmentation videos",
+)
 _DOWNLOAD = "needs its module from TF-Hub"
 _SMALL = "[linear](results.md#linear)"
 
@@ -140,6 +149,7 @@ TABLE_1 = _table(
         "MoCo": State(RUNS, f"{_ADAM}, with layer norm; 375 M: `--encoder=resnet50_x4`", ("linear_moco",)),
         "PIRL": State(RUNS, _ADAM, ("linear_pirl",)),
         "CMC": State(RUNS, _ADAM, ("linear_cmc",)),
+        "Multi-task": _MULTI_TASK,
         "Rotation": State(INSTEAD, _ROTATION, ("linear_rotation",)),
         "BigBiGAN": State(RUNS, _DOWNLOAD, ("linear_bigbigan",)),
         "AMDIM": _AMDIM,
@@ -179,7 +189,7 @@ TABLE_3 = _table(
         "Rot. + VAT + Ent. Min.": State(
             INSTEAD,
             "VAT on a module of rotation. Zhai et al. 2019 train rotation, classes and VAT together, label all "
-            "pictures and train anew, and fine-tune; a sum of objectives is not possible yet",
+            "pictures and train anew, and fine-tune; sums here are of objectives without labels",
             ("rotation_vat",),
         ),
         "Instance Discr.": State(RUNS, _ADAM, ("instance_bank",)),
@@ -205,6 +215,7 @@ TABLE_4 = _table(
         "Momentum Contrast": State(RUNS, f"{_ADAM}, with layer norm", ("detect_moco",)),
         "Exemplar": State(RUNS, _ADAM, ("detect_exemplar",)),
         "Colorization": State(RUNS, _ADAM, ("detect_colorization",)),
+        "Multi-task": _MULTI_TASK,
         "Deep Cluster": State(NOT, "its objective is here, `--objective=deep_cluster`; VGG-16 and Fast R-CNN are not"),
         "Deeper Cluster": State(NOT, "other features and data; VGG-16 and Fast R-CNN are not here"),
         "Motion Segm.": State(NOT, "it learns from videos"),
