@@ -63,8 +63,8 @@ _AMDIM = State(
 )
 _MULTI_TASK = State(
     NOT,
-    "`--objective=relative_position+exemplar` sums two of its four; colorization needs a network that sees grey, motion "
-    "segmentation videos",
+    "`--objective=relative_position+exemplar` sums two of its four; colorization needs a network that sees grey, "
+    "motion segmentation videos",
 )
 _DOWNLOAD = "needs its module from TF-Hub"
 _SMALL = "[linear](results.md#linear)"
