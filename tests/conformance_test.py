@@ -1,4 +1,4 @@
-"""Every task, and pre-training with every objective: two steps, resumed on one device; tasks also on two, and exported.
+"""Every task, and pre-training with each kind of state: two steps, resumed on one device; tasks also on two, and exported.
 
 `classify` is not among them: it does not train in steps; tests/classify shows its run and its export.
 A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what is made here. A new objective
@@ -39,7 +39,9 @@ CASES["efficient-uda"] = (
     TASKS["efficient"],
     ["--encoder=pixels", "--backbone=small", "--propagation=uda", "--augment=full"],
 )
-for name, objective in OBJECTIVES.items():
+# Objectives with each kind of state that a checkpoint holds; beside "sum", which has clusters and the index of images.
+WITH_STATE = ("cpc", "relative_position", "moco", "colorization")
+for name, objective in ((name, OBJECTIVES[name]) for name in WITH_STATE):
     one_patch = [] if objective.PATCHES else ["--patch_size=32"]
     encoder = [f"--encoder=small_{objective.NEEDS}"] if objective.NEEDS else []
     no_probe = [] if name == "cpc" else ["--probe_every=0"]  # it is the same for all

@@ -114,7 +114,12 @@ OF_OBJECTIVE = {
     "pirl": {"pirl_negatives": 3},
     "vicreg": {"vicreg_dim": 8},
 }
-HALF = [*((name, "bfloat16") for name in (*OBJECTIVES, "detect")), ("cpc", "float16"), ("detect", "float16")]
+# Of each kind of head, and of a momentum copy.
+HALF = [
+    *((name, "bfloat16") for name in ("byol", "cpc", "rotation", "detect")),
+    ("cpc", "float16"),
+    ("detect", "float16"),
+]
 
 
 class Steps(NamedTuple):
