@@ -1,8 +1,7 @@
-"""Every task, and pre-training with each kind of state: two steps, resumed on one device; tasks also on two, and exported.
+"""Every task, and pre-training with each kind of state: two steps, resumed on one device; tasks on two, and exported.
 
 `classify` is not among them: it does not train in steps; tests/classify shows its run and its export.
-A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what is made here. A new objective
-needs nothing.
+A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what is made here.
 """
 
 import functools
