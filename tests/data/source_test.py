@@ -11,7 +11,7 @@ from PIL import Image
 
 from cpc_tf.data import datasets
 from cpc_tf.data.datasets import TfdsSource
-from cpc_tf.data.source import Joined, Source, restricted
+from cpc_tf.data.source import Indexed, Joined, Source, restricted
 from tests.boxes.samples import CAT, open_voc_folder, pictures, xml
 from tests.data.samples import open_folder, write_files
 
@@ -78,6 +78,11 @@ def test_elements_and_names(source):
     streamed = source.stream(seed=0)
     for dataset in (streamed, source.ordered()):
         spec = {name: (s.dtype, s.shape.as_list()) for name, s in dataset.element_spec.items()}
+        if dataset is streamed and isinstance(source, Indexed):
+            assert spec.pop("index") == (tf.int64, [])
+            drawn = next(iter(streamed))
+            encoded = list(source.ordered().map(lambda example: example["encoded"]).as_numpy_iterator())
+            assert drawn["encoded"] == encoded[int(drawn["index"])]
         assert spec == (OBJECTS if "boxes" in spec else SCALARS)
     if isinstance(source, Source):  # a record's place, or the number in a file's name
         assert [int(re.sub(r"^train/|\.png$", "", name)) for name in source.names()] == list(range(source.num_examples))
