@@ -76,7 +76,7 @@ def test_it_needs_what_its_objectives_need_and_exchanges_if_each_does(monkeypatc
 
 def test_names_and_titles():
     assert [*map(known, ("cpc", "cpc+rotation", "cpc+labels", "cpc+cpc", "", "+"))] == [True, True, *[False] * 4]
-    assert title("cpc+rotation") == "CPC v2 + Rotation"
+    assert title("cpc+rotation") == "CPC + Rotation"
     assert views.Together({"a": views.PatchGrid(), "b": views.WholeImage(), "c": views.WholeImage()}).seen == (
         "the patches of the grid, each on its own and whole images"
     )
