@@ -49,7 +49,7 @@ def _theirs(name):
         ([_linear("a", trained_by="new"), _linear("b"), _linear("c", trained_by="cpc+labels")],
          ["CPC v2", "CPC v2 and labels", "new"]),
         ([_linear("a", trained_by="cpc+rotation"), _linear("b", trained_by="cpc+rotation+labels")],
-         ["CPC v2 + Rotation", "CPC v2 + Rotation and labels"]),
+         ["CPC + Rotation", "CPC + Rotation and labels"]),
         ([_linear("runs/hub"), _linear("pixels")], ["CPC v2", "pixels"]),
         ([_linear("a"), _other(began_with="first")], ["CPC v2", "CPC v2 (from first)"]),
         ([_linear("a"), _other(architecture="resnet50_v2")], ["CPC v2 (ResNet-50 v2)", "CPC v2 (small ResNet)"]),

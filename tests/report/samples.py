@@ -24,7 +24,7 @@ def identity(encoder, seed=0, trained_by=""):
     parameters = None if by == "pixels" else 218048
     module = "" if by == "pixels" else encoder.split("/")[-1]
     values = {"architecture": "small", "dataset": "photos/100", "seed": seed, "parameters": parameters}
-    return {"trained_by": by, "method": "CPC v2" if by.startswith("cpc") else "", **values, "module": module}
+    return {"trained_by": by, "method": "CPC v2" if by in ("cpc", "cpc+labels") else "", **values, "module": module}
 
 
 def efficient(encoder="runs/photos/hub", fraction=0.1, top1=0.5, seed=0, steps=3000, trained_by="", **more):

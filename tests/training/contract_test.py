@@ -89,9 +89,12 @@ def boxes(canvas):
 
 
 SUM = "cpc+instance_bank"  # a patch grid and whole crops, candidates on other replicas, a bank
+# Objectives whose step is made of what others have here, the pairs of "instance" or the bank of the sum: each would cost
+# ten CPU seconds.
+ALIKE = ["amdim", "cmc", "exemplar", "instance_bank", "local_aggregation"]
 # Name -> (strategy, settings) -> (trainee, a batch of 4).
 TRAINEES = {
-    **{name: functools.partial(pretraining, name) for name in (*OBJECTIVES, SUM)},
+    **{name: functools.partial(pretraining, name) for name in (*OBJECTIVES, SUM) if name not in ALIKE},
     "linear": linear,
     **{phase: functools.partial(classification, phase) for phase in (FROZEN, FINE_TUNED, SUPERVISED)},
     "detect": detector,
