@@ -89,7 +89,7 @@ def boxes(canvas):
 
 
 SUM = "cpc+instance_bank"  # a patch grid and whole crops, candidates on other replicas, a bank
-# Objectives whose step is made of what others have here, the pairs of "instance" or the bank of the sum: each would take
+# Objectives whose step is made of what others have here, the pairs of "instance" or the bank of the sum: each takes
 # ten CPU seconds.
 ALIKE = ["amdim", "cmc", "exemplar", "instance_bank", "local_aggregation"]
 # Name -> (strategy, settings) -> (trainee, a batch of 4).
