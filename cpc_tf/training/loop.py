@@ -70,8 +70,9 @@ def train(
       evaluate: called every `evaluate_every` steps (0: never) and at the end; its metrics join the record.
       evaluate_every: steps at whose multiples a record ends.
       ended: called with all records, at the start and after each; whether the training ends before `train_steps`.
-      between: called with the step before the first one and after every `between_every` steps, to change variables that
-        the checkpoint holds.
+      between: called with the step before the first one and after every `between_every` steps but the last, to change
+        variables that the checkpoint holds. A run that goes on from such a step calls it again, since the run may have
+        ended there before and been made longer; with the same variables it must do the same.
 
     Raises:
       Diverged: the message names the last good checkpoint.
@@ -106,7 +107,7 @@ def train(
         graph = device_loop.get_concrete_function(iterator, tf.constant(1)).graph
     if config.memory == "check" and native.runs_on_cpu():
         _refuse_too_large(graph, config.batch_size, "accumulate" in flatten(workdir.config))
-    if between and step == 0:
+    if between and step % between_every == 0:
         between(step)
     with Deferred() as stop:
         while step < train_steps:

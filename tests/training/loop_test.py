@@ -172,6 +172,26 @@ def test_a_device_loop_ends_where_something_is_due(tmp_path, capsys, steps_per_l
 
 
 @pytest.mark.slow
+def test_what_is_due_between_steps_is_done_too_where_a_run_ended_and_was_made_longer(tmp_path):
+    def run(folder, *lengths):
+        called = []
+        for steps in lengths:
+            adder = Adder()
+
+            def rounded(step, adder=adder):  # the same if done twice
+                called.append(step)
+                adder.total.assign(adder.total // 10 * 10)
+
+            train(settings(folder), steps, adder, between=rounded, between_every=5)
+        return int(adder.total), called
+
+    at_once, once = run(tmp_path / "whole", 15)
+    assert once == [0, 5, 10]  # not at the end, where nothing is trained after it
+    assert run(tmp_path / "longer", 10, 15) == (at_once, [0, 5, 10])
+    assert run(tmp_path / "resumed", 7, 15)[0] == at_once
+
+
+@pytest.mark.slow
 def test_a_training_that_has_ended_early_is_saved_and_not_run_again(config):
     for _ in range(2):
         adder, outcome = train(config, 31, ended=lambda records: any(record["step"] >= 8 for record in records))
