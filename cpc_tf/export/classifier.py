@@ -209,7 +209,7 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
         return encoder.patch_latents(tf.ensure_shape(patches, [None, grid, grid, patch, patch, 3]))
 
     side, names = geometry.image_size, _class_names(result, workdir)
-    traced = tf.function(latents).get_concrete_function(tf.TensorSpec([1, side, side, 3], tf.uint8))
+    traced = tf.function(latents, autograph=False).get_concrete_function(tf.TensorSpec([1, side, side, 3], tf.uint8))
     classifier = LinearClassifier(len(names), run.probe.latent_norm)
     classifier.build([None, *traced.structured_outputs.shape[1:]])
     step = read_checkpoint(workdir, step, lambda path: restore(path, classifier=classifier))

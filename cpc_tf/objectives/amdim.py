@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.native import matmul
-from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool
+from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, area_means
 from cpc_tf.objectives.config import AMDIMConfig
 
 # Depth -> the side of its grid, at most; that of the features is a place alone.
@@ -45,17 +44,6 @@ def scored(sources: tf.Tensor, candidates: Pool, clip: float) -> tuple[tf.Tensor
     loss = tf.nn.softplus(tf.reduce_logsumexp(others, [3, 4])[..., None] - own)  # -log(e^own / (e^own + sum e^other))
     is_found = own > tf.reduce_max(others, [3, 4])[..., None]
     return tf.reduce_mean(loss), tf.reduce_mean(tf.cast(is_found, tf.float32)), tf.reduce_mean(tf.square(raw))
-
-
-def area_means(maps: tf.Tensor, most: int) -> tf.Tensor:
-    """Shrinks [..., h, w, C] to at most `most` rows and columns, each the mean of an equal share of the map."""
-
-    def shares(side: int) -> np.ndarray:  # [cells, side], rows of sum 1
-        cells = min(side, most)
-        cut = np.arange(cells + 1)[:, None] * side / cells  # where cells begin and end, in pixels
-        return (np.diff(np.clip(cut - np.arange(side), 0, 1), axis=0) * cells / side).astype(np.float32)
-
-    return tf.einsum("rh,...hwc,qw->...rqc", shares(maps.shape[-3]), maps, shares(maps.shape[-2]))
 
 
 class Embedding(keras.layers.Layer):
@@ -100,7 +88,7 @@ class AMDIM(Contrastive):
         maps = {"features": latents[:, :, None, None], "coarse": last, "fine": fine}
         embeddings = {"latents": latents}
         for name, head in self.heads.items():
-            places = area_means(maps[name], SIDES[name])
+            places = area_means(maps[name], *(min(side, SIDES[name]) for side in maps[name].shape[2:4]))
             places = tf.reshape(places, [*places.shape[:2], -1, places.shape[-1]])  # [B, 2, L, C]
             embeddings[name] = head(places)
         return embeddings

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ class Output(NamedTuple):
     loss: tf.Tensor  # float32 scalar: what is minimized
     metrics: dict[str, tf.Tensor]  # float32 scalars: the other `metric_names`
     latents: tf.Tensor | None  # float32 [..., D], whose spread is monitored; None: nothing is monitored
-    kept: dict[str, tf.Tensor] | None = None  # float32 [B, ...]: what `after_step` gets of the whole batch
+    kept: dict[str, tf.Tensor] | None = None  # [B, ...]: what `after_step` gets of the whole batch
 
 
 class Figure(NamedTuple):
@@ -175,6 +175,19 @@ def classify(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
     return loss, tf.reduce_mean(tf.cast(correct, tf.float32))
 
 
+def area_means(maps: tf.Tensor, rows: int, columns: int) -> tf.Tensor:
+    """Shrinks maps [..., h, w, C] to [..., rows, columns, C], each the mean of an equal share of the map.
+
+    A pixel at a border counts in both shares, by the part of it that lies there. XLA has no area resizing.
+    """
+
+    def shares(cells: int, side: int) -> np.ndarray:  # [cells, side], rows of sum 1
+        cut = np.arange(cells + 1)[:, None] * side / cells  # where cells begin and end, in pixels
+        return (np.diff(np.clip(cut - np.arange(side), 0, 1), axis=0) * cells / side).astype(np.float32)
+
+    return tf.einsum("rh,...hwc,qw->...rqc", shares(rows, maps.shape[-3]), maps, shares(columns, maps.shape[-2]))
+
+
 def rotate(grid: tf.Tensor, quarter_turns: int) -> tf.Tensor:
     """Rotates grids or images [B, R, C, D] counter-clockwise, as np.rot90."""
     if quarter_turns == 0:
@@ -193,39 +206,6 @@ def standardize(features: tf.Tensor) -> tf.Tensor:
     """
     mean, variance = moments(features)  # [D] each
     return (features - mean) * tf.math.rsqrt(variance + 1e-5)
-
-
-class Head(keras.layers.Layer):
-    """An MLP with batch norm and ReLU after its hidden layers: [N, D] -> [N, widths[-1]], float32.
-
-    The statistics are those of all replicas. Since a head is not used after training, there are no running ones.
-    """
-
-    def __init__(self, widths: Sequence[int], dtype: str, name: str):
-        super().__init__(name=name, dtype=dtype)
-        self.hidden = [keras.layers.Dense(width, dtype=dtype, use_bias=False) for width in widths[:-1]]
-        self.scales = [Scale() for _ in self.hidden]
-        self.last = keras.layers.Dense(widths[-1], dtype="float32")
-
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        for dense, scale in zip(self.hidden, self.scales):
-            x = tf.nn.relu(scale(standardize(tf.cast(dense(x), tf.float32))))
-        return self.last(x)
-
-
-class Scale(keras.layers.Layer):
-    """Scale and offset of each feature."""
-
-    def __init__(self):
-        super().__init__(dtype="float32")
-
-    def build(self, input_shape):
-        self.gamma = self.add_weight(name="gamma", shape=[input_shape[-1]], initializer="ones")
-        self.beta = self.add_weight(name="beta", shape=[input_shape[-1]], initializer="zeros")
-        super().build(input_shape)
-
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        return x * self.gamma + self.beta
 
 
 Embeddings = dict[str, tf.Tensor]

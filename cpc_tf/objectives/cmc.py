@@ -63,8 +63,7 @@ class CMC(Objective):
             for anchors, other in zip(vectors, reversed(self.banks))
         ]
         kept = {name: tf.stop_gradient(each) for name, each in zip(VIEWS, vectors)}
-        kept["index"] = tf.cast(index, tf.float32)
-        return Output(tf.add_n(losses), {"of_lightness": losses[0]}, latents, kept)
+        return Output(tf.add_n(losses), {"of_lightness": losses[0]}, latents, {**kept, "index": index})
 
     def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         for name, bank in zip(VIEWS, self.banks):

@@ -13,7 +13,7 @@ from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.networks.lab import to_lab
 from cpc_tf.keras import keras
 from cpc_tf.objectives import memory
-from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, side_by_side
+from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, area_means
 from cpc_tf.objectives.config import ColorizationConfig
 
 WIDTH, NEAREST, DEVIATION = 10, 5, 5.0  # of a bin; bins that share a colour, by a Gaussian of this deviation
@@ -47,18 +47,6 @@ def soft_bins(colours: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.one_hot(which, len(bins)) * weights[..., None], -2)
 
 
-def area_means(values: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """Means over the cells of a grid: [B, H, W, C] -> [B, height, width, C]; pixels at a border belong to both."""
-
-    def parts(cells: int, side: int) -> np.ndarray:  # [cells, side]: the part of each pixel in the mean of a cell
-        edges, pixels = np.arange(cells + 1)[:, None] * side / cells, np.arange(side)
-        common = np.minimum(edges[1:], pixels + 1) - np.maximum(edges[:-1], pixels)
-        return (np.maximum(common, 0) * cells / side).astype(np.float32)
-
-    rows, columns = parts(height, values.shape[1]), parts(width, values.shape[2])
-    return tf.einsum("yh,bhwc,xw->byxc", rows, values, columns)
-
-
 class Colorization(Objective):
     """A 1x1 convolution on the feature map, whose places are to tell the colours of their cells of the image.
 
@@ -85,9 +73,9 @@ class Colorization(Objective):
 
     def call(self, view: tf.Tensor, training: bool = False, first: tf.Tensor | int = 0) -> Output:
         """Computes the mean loss of the places of B images, [B, S, S, 3] in RGB."""
-        images = tf.image.convert_image_dtype(view, tf.float32)
-        maps = side_by_side(lambda part: self.encoder.endpoints(part, training)["feature_map"], images, self.parts)
-        wanted = soft_bins(area_means(to_lab(images)[..., 1:], *maps.shape[1:3]))  # [B, h, w, Q]
+        maps = self.endpoints(view, training)["feature_map"]  # [B, h, w, D]
+        colours = to_lab(tf.image.convert_image_dtype(view, tf.float32))[..., 1:]  # [B, S, S, 2]
+        wanted = soft_bins(area_means(colours, *maps.shape[1:3]))  # [B, h, w, Q]
         logits = self.head(maps)
         nearest = tf.argmax(wanted, -1, output_type=tf.int32)  # [B, h, w]
         uniform = self.settings.colour_uniform

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.keras import keras
 from cpc_tf.objectives import memory
-from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output
+from cpc_tf.objectives.banked import Banked
+from cpc_tf.objectives.base import SPREAD, Figure
 from cpc_tf.objectives.config import LocalAggregationConfig
 
 
@@ -41,46 +41,30 @@ def aggregation_loss(
     return tf.reduce_mean(tf.reduce_logsumexp(cosines, 1) - close)
 
 
-class LocalAggregation(Objective):
-    """A linear head and a bank; k-means of the bank before each epoch."""
+class LocalAggregation(Banked):
+    """Close neighbours are found by k-means of the bank before each epoch."""
 
     NAME = "local_aggregation"
     SUMMARY = "local aggregation (Zhuang et al., ICCV 2019)"
     VIEW = SeveralCrops(1)
     FIGURES: ClassVar = {"loss": Figure("-log of the close among the background neighbours", "{:.3f}"), **SPREAD}
     metric_names = ()
-    OF_WHOLE_BATCH = ""  # an image is compared with the bank
-    INDEXED = PERIODIC = True
+    PERIODIC = True
 
     def __init__(self, encoder: Network, settings: LocalAggregationConfig, precision: str = "float32"):
-        super().__init__(encoder, settings, precision)
-        self.head = keras.layers.Dense(settings.aggregation_dim, dtype="float32", name="head")
+        super().__init__(encoder, settings, precision, settings.aggregation_dim, settings.aggregation_momentum)
 
     def prepare(self, images: int, train_steps: int) -> None:
-        self.bank = memory.Bank(images, self.settings.aggregation_dim)
+        super().prepare(images, train_steps)
         each = tf.repeat(tf.range(max(1, images))[None], self.settings.clusterings, 0)  # [H, N]
         self.clusters = memory.variable(each, "clusters") if images else each
 
-    def call(
-        self,
-        view: tf.Tensor,
-        training: bool = False,
-        first: tf.Tensor | int = 0,
-        index: tf.Tensor | None = None,
-        step: tf.Tensor | int = 0,
-    ) -> Output:
-        """Computes the mean loss of B images; views are [B, 1, S, S, 3]."""
-        latents = self.encode(view[:, 0], training)  # [B, D]
-        vectors = tf.math.l2_normalize(self.head(latents), axis=1)  # [B, T]
+    def compared(
+        self, vectors: tf.Tensor, view: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int, training: bool
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         of = self.settings
-        loss = aggregation_loss(
-            vectors, index, self.bank.values, self.clusters, of.background, of.aggregation_temperature
-        )
-        kept = {"index": tf.cast(index, tf.float32), "vectors": tf.stop_gradient(vectors)}
-        return Output(loss, {}, latents, kept)
-
-    def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
-        self.bank.update(kept["index"], kept["vectors"], self.settings.aggregation_momentum)
+        known = self.bank.values, self.clusters
+        return aggregation_loss(vectors, index, *known, of.background, of.aggregation_temperature), {}
 
     def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> None:
         """Clusters the bank; before the first epoch, when it is random, each image is a cluster of its own."""

@@ -9,8 +9,8 @@ import tensorflow as tf
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives import memory
-from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output
+from cpc_tf.objectives.banked import Banked
+from cpc_tf.objectives.base import SPREAD, Figure
 from cpc_tf.objectives.config import PIRLConfig
 
 CELLS = 3  # on a side of the jigsaw
@@ -34,7 +34,7 @@ def told_apart(own: tf.Tensor, vectors: tf.Tensor, negatives: tf.Tensor, tempera
     return tf.reduce_mean(right[:, 0] + tf.reduce_sum(wrong, 1))
 
 
-class PIRL(Objective):
+class PIRL(Banked):
     """A head for the image, one for each cell of a jigsaw and one for all nine; both are told from a bank.
 
     The jigsaw is a second crop, cut into 3 x 3 cells, which the encoder sees one by one and the heads in random order.
@@ -49,29 +49,16 @@ class PIRL(Objective):
         **SPREAD,
     }
     metric_names = ("jigsaw",)
-    OF_WHOLE_BATCH = ""  # an image is compared with the bank
-    INDEXED = True
 
     def __init__(self, encoder: Network, settings: PIRLConfig, precision: str = "float32"):
-        super().__init__(encoder, settings, precision)
-        self.head, self.cell, self.jigsaw = (
-            keras.layers.Dense(settings.pirl_dim, dtype="float32", name=name) for name in ("head", "cell", "jigsaw")
+        super().__init__(encoder, settings, precision, settings.pirl_dim, settings.pirl_momentum)
+        self.cell, self.jigsaw = (
+            keras.layers.Dense(settings.pirl_dim, dtype="float32", name=name) for name in ("cell", "jigsaw")
         )
 
-    def prepare(self, images: int, train_steps: int) -> None:
-        self.bank = memory.Bank(images, self.settings.pirl_dim)
-
-    def call(
-        self,
-        view: tf.Tensor,
-        training: bool = False,
-        first: tf.Tensor | int = 0,
-        index: tf.Tensor | None = None,
-        step: tf.Tensor | int = 0,
-    ) -> Output:
-        """Computes the mean loss of B images; views are [B, 2, S, S, 3]."""
-        latents = self.encode(view[:, 0], training)  # [B, D]
-        vectors = tf.math.l2_normalize(self.head(latents), axis=1)  # [B, T]
+    def compared(
+        self, vectors: tf.Tensor, view: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int, training: bool
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         side, batch, images = view.shape[2] // CELLS, view.shape[0], self.bank.values.shape[0]
         rows = tf.stack(tf.split(view[:, 1, : CELLS * side, : CELLS * side], CELLS, 1), 1)  # [B, 3, S/3, S, 3]
         cells = tf.concat(tf.split(rows, CELLS, 3), 1)  # [B, 9, S/3, S/3, 3]
@@ -92,8 +79,4 @@ class PIRL(Objective):
             told_apart(own, each, negatives, self.settings.pirl_temperature) for each in (vectors, jigsaws)
         )
         loss = self.settings.pirl_jigsaw * of_jigsaw + (1.0 - self.settings.pirl_jigsaw) * of_image
-        kept = {"index": tf.cast(index, tf.float32), "vectors": tf.stop_gradient(vectors)}
-        return Output(loss, {"jigsaw": of_jigsaw}, latents, kept)
-
-    def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
-        self.bank.update(kept["index"], kept["vectors"], self.settings.pirl_momentum)
+        return loss, {"jigsaw": of_jigsaw}

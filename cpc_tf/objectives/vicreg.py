@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.base import SPREAD, Figure, Head, Objective, Output
+from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output
 from cpc_tf.objectives.config import VICRegConfig
+from cpc_tf.objectives.heads import Head
 
 
 def variance_and_covariance(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -20,6 +20,7 @@ from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
+from cpc_tf.progress import waiting_for
 from cpc_tf.training import loop
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.strategy import replica_batches, share_cores
@@ -74,10 +75,12 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     if kind.PERIODIC:
         every = -(-source.num_examples // config.training.batch_size)  # steps of an epoch
         features = _make_encode(config, training, source, config.geometry.whole, every=1)
-        periodic = {
-            "between": lambda step: training.model.between_epochs(step // every, lambda: features()[0]),
-            "between_every": every,
-        }
+
+        def between(step: int) -> None:
+            with waiting_for(f"what --objective={config.objective.objective} does between epochs"):
+                training.model.between_epochs(step // every, lambda: features()[0])
+
+        periodic = {"between": between, "between_every": every}
     with fetching(source):
         outcome = loop.train(
             training,

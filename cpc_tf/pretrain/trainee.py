@@ -184,7 +184,7 @@ def build_model(config: PretrainConfig, images: int = 0, train_steps: int = 0) -
     shapes = {name: view.shape(config.geometry) for name, view in objective.kind.VIEW.views.items()}
     views = {name: tf.TensorSpec([1, *shape], tf.uint8) for name, shape in shapes.items()}
     of_images = {"index": tf.TensorSpec([1], tf.int64), "step": tf.TensorSpec([], tf.int64)} if model.INDEXED else {}
-    tf.function(model).get_concrete_function(_given(views), **of_images)
+    tf.function(model, autograph=False).get_concrete_function(_given(views), **of_images)
     model.begin()
     return model
 

@@ -154,7 +154,7 @@ class Trainee(tf.Module, abc.ABC):
     def losses(self, rows: Rows, *inputs: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Returns the loss to minimize and what `finished` is given, float32, of some of a replica's images.
 
-        What is named 'kept ...' goes to `after_step` instead: see there.
+        What is named 'kept ...', of any type, goes to `after_step` instead: see there.
         """
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -200,7 +200,8 @@ class Trainee(tf.Module, abc.ABC):
 
         # The shapes of the metrics without the gradients: those are the variables', and take longest to trace.
         _, specs = specs_of(self.losses, rows, *(values[0] for values in divided))
-        zeros = [tf.zeros(v.shape) for v in self.trained], {name: tf.zeros(spec.shape) for name, spec in specs.items()}
+        of_metrics = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in specs.items()}
+        zeros = [tf.zeros(v.shape) for v in self.trained], of_metrics
         _, sums = tf.while_loop(lambda part, _: part < parts, add, (0, zeros), maximum_iterations=parts)
         gradients, metrics = sums
         metrics = {name: total / parts if total.shape.rank == 0 else total for name, total in metrics.items()}
@@ -281,7 +282,8 @@ def placed(values: tf.Tensor, batch_size: int, first: tf.Tensor | int) -> tf.Ten
     """Returns [batch_size, ...]: the values [B, ...] of some images from the row `first` on, and zeros elsewhere."""
     rows = tf.range(batch_size) - first
     here = tf.reshape((rows >= 0) & (rows < values.shape[0]), [-1, *[1] * (values.shape.rank - 1)])
-    return tf.where(here, tf.gather(values, tf.clip_by_value(rows, 0, values.shape[0] - 1)), 0.0)
+    picked = tf.gather(values, tf.clip_by_value(rows, 0, values.shape[0] - 1))
+    return tf.where(here, picked, tf.zeros_like(picked))
 
 
 def specs_of(function: Callable, *args: Any) -> Any:
