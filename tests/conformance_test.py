@@ -1,7 +1,8 @@
-"""Every task, and pre-training with each kind of state: two steps, resumed on one device; tasks on two, and exported.
+"""Every task, and pre-training with every objective: two steps, resumed on one device; tasks on two, and exported.
 
 `classify` is not among them: it does not train in steps; tests/classify shows its run and its export.
-A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what is made here.
+A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what is made here. A new objective
+needs nothing.
 """
 
 import functools
@@ -38,9 +39,7 @@ CASES["efficient-uda"] = (
     TASKS["efficient"],
     ["--encoder=pixels", "--backbone=small", "--propagation=uda", "--augment=full"],
 )
-# Objectives with each kind of state that a checkpoint holds; beside "sum", which has clusters and the index of images.
-WITH_STATE = ("cpc", "relative_position", "moco", "colorization")
-for name, objective in ((name, OBJECTIVES[name]) for name in WITH_STATE):
+for name, objective in OBJECTIVES.items():
     one_patch = [] if objective.PATCHES else ["--patch_size=32"]
     encoder = [f"--encoder=small_{objective.NEEDS}"] if objective.NEEDS else []
     no_probe = [] if name == "cpc" else ["--probe_every=0"]  # it is the same for all

@@ -75,6 +75,7 @@ def _step(config, strategy):
         (4, 1, 4, "off", "layer"),
         (4, 4, 1, "off", "layer"),
         (4, 1, 1, "off", "batch"),
+        (2, 1, 2, "off", "batch"),
         (4, 1, 4, "off", "batch"),
     ],
 )

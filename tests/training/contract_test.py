@@ -89,12 +89,9 @@ def boxes(canvas):
 
 
 SUM = "cpc+instance_bank"  # a patch grid and whole crops, candidates on other replicas, a bank
-# Objectives whose step is made of what others have here, the pairs of "instance" or the bank of the sum: each takes
-# ten CPU seconds.
-ALIKE = ["amdim", "cmc", "exemplar", "instance_bank", "local_aggregation"]
 # Name -> (strategy, settings) -> (trainee, a batch of 4).
 TRAINEES = {
-    **{name: functools.partial(pretraining, name) for name in (*OBJECTIVES, SUM) if name not in ALIKE},
+    **{name: functools.partial(pretraining, name) for name in (*OBJECTIVES, SUM)},
     "linear": linear,
     **{phase: functools.partial(classification, phase) for phase in (FROZEN, FINE_TUNED, SUPERVISED)},
     "detect": detector,
@@ -117,12 +114,7 @@ OF_OBJECTIVE = {
     "pirl": {"pirl_negatives": 3},
     "vicreg": {"vicreg_dim": 8},
 }
-# Of each kind of head, and of a momentum copy.
-HALF = [
-    *((name, "bfloat16") for name in ("byol", "cpc", "rotation", "detect")),
-    ("cpc", "float16"),
-    ("detect", "float16"),
-]
+HALF = [*((name, "bfloat16") for name in (*OBJECTIVES, "detect")), ("cpc", "float16"), ("detect", "float16")]
 
 
 class Steps(NamedTuple):
