@@ -53,11 +53,20 @@ def main(argv: Sequence[str]) -> None:
     wanted = dict(part.partition("=")[::2] for part in given.only)
     if hasattr(study, "prepare"):
         study.prepare(places, wanted)
-    runs = [run for run in study.runs(places) if wanted.items() <= {k: str(v) for k, v in run.fields.items()}.items()]
+
+    def chosen() -> list[Run]:
+        return [
+            run for run in study.runs(places) if wanted.items() <= {k: str(v) for k, v in run.fields.items()}.items()
+        ]
+
+    runs, done = chosen(), 0
     if not runs:
         fields = ", ".join(study.runs(places)[0].fields)
         sys.exit(f"--only={' '.join(given.only)}: no run of {argv[1]} has these; fields: {fields}")
-    print(study.table(runner.carry_out(argv[1], runs, given.cores, getattr(study, "keep", None))))
+    while len(runs) > done:  # the records of these may ask for more
+        done, found = len(runs), runner.carry_out(argv[1], runs, given.cores, getattr(study, "keep", None))
+        runs = chosen()
+    print(study.table(found))
 
 
 if __name__ == "__main__":

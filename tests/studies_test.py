@@ -273,19 +273,31 @@ def test_what_does_not_exist_is_refused_in_a_line(tmp_path, monkeypatch):
         command.main(["studies", "ladder"])
 
 
-def test_rivals_have_equal_time_and_the_trial_that_held_out_pictures_prefer(tmp_path):
+def test_rivals_have_equal_time_and_the_trial_that_held_out_pictures_prefer(tmp_path, monkeypatch):
     places = Places(work=str(tmp_path), pictures="P", minutes=2.0)
     (tmp_path / "rivals").mkdir()
     (tmp_path / "rivals/seconds.json").write_text('{"small moco": 0.5, "small cpc": 2.0}')
-    steps = {}
-    for run in rivals.runs(places):
-        if run.fields["encoder"] == "small" and run.fields["objective"] in ("moco", "cpc"):
-            config = cli.parse(PretrainConfig, run.steps[0][0][1:])
-            steps[run.fields["objective"]] = config.training.train_steps
-    assert steps == {"moco": 240, "cpc": 60}
-    record = {"encoder": "small", "objective": "moco", "0.01": 0.1, "0.1": 0.2, "1": 0.3}
-    trials = [{**record, "held_out_knn": held, "knn": knn} for held, knn in ((0.5, 0.61), (0.6, 0.42), (0.4, 0.93))]
-    assert "| small | moco | 3 | 42.0 | 10.0 | 20.0 | 30.0 |" in rivals.table(trials)
+    monkeypatch.setattr(records, "FOLDER", tmp_path / "studies")
+
+    def moco():
+        return [r for r in rivals.runs(places) if (r.fields["encoder"], r.fields["objective"]) == ("small", "moco")]
+
+    first, second = moco()
+    (module, *words), _ = first.steps[0]
+    assert (module, cli.parse(PretrainConfig, words).training.train_steps) == ("cpc_tf.pretrain", 240)
+    figures = {"0.01": 0.1, "0.1": 0.2, "1": 0.3}
+    settings = [records.as_line(command) for command, _ in first.steps]
+    for run, held_out, knn in ((first, 0.5, 0.61), (second, 0.6, 0.42)):
+        record = {**figures, "held_out_knn": held_out, "knn": knn, "settings": settings}
+        records.add("rivals", {**record, **run.fields}, run.fields)
+    (tmp_path / "rivals/seconds.json").unlink()  # on another machine the recorded lengths are the same
+    *trials, detector = moco()
+    assert records.find(first.fields, trials[0].steps, records.read("rivals"))[0]
+    assert detector.fields == {**second.fields, "of": "boxes"}
+    records.add("rivals", {"map11": 0.25, **detector.fields}, detector.fields)
+    assert "| P, small, 2 min | moco | 2 | 42.0 | 10.0 | 20.0 | 30.0 | 25.0 |" in rivals.table(records.read("rivals"))
+    others = [run.fields for run in rivals.runs(places._replace(minutes=30.0)) if run.fields["minutes"] == 2]
+    assert len(others) == 3
 
 
 def test_every_third_image_is_linked_to_be_tested_on(tmp_path):

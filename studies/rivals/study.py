@@ -5,26 +5,32 @@
 
 FOLDER has train/CLASS and val/CLASS. An objective's length in steps is what fits into the minutes, by the seconds of a
 step that `prepare` measures first. Two trials of the learning rate each, the same for all; the better one by neighbours
-among held-out training pictures counts. Settings are those of the papers, but for banks, queues and clusters, which are
-scaled to some thousands of pictures, and for the optimizer, which is one for all.
+among held-out training pictures counts, and a detector is trained on it. Settings are those of the papers, but for
+banks, queues and clusters, which are scaled to some thousands of pictures, and for the optimizer, which is one for all.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from cpc_tf.files import write_file
 from cpc_tf.objectives.config import OBJECTIVES as SETTINGS
-from studies import runner, tables
+from studies import records, runner, tables
 
 RATES = (0.003, 0.001)
 ENCODERS = {
     "base": (128, 144, ["--patch_size=32", "--patch_stride=24"]),
     "small": (64, 72, []),
 }  # image, resize, patches
+DETECTORS = {"base": "detect_128px", "small": "detect"}  # presets of collages
+MEASURES = {"knn": "neighbours", "0.01": "1 %", "0.1": "10 %", "1": "100 %"}  # of a record -> title
+CLASSES, BOXES = "classes", "boxes"  # what a record's figures are of
 SUPERVISED, UNTRAINED = "labels", "untrained"
 PATCHES = ("cpc", "relative_position")  # see a grid of patches; the others whole images
 # Objective, in the order of the paper's tables -> its settings.
@@ -75,67 +81,156 @@ def seconds(places: runner.Places) -> dict[str, float]:
 
 def prepare(places: runner.Places, only: dict[str, str]) -> None:
     """Measures the seconds of a step of each objective, unless it did, on one core; prints what the study costs."""
-    found, path = seconds(places), _seconds_file(places)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    measured, path = seconds(places), _seconds_file(places)
     encoders = [each for each in ENCODERS if only.get("encoder", each) == each]
     objectives = [each for each in [*OBJECTIVES, SUPERVISED] if only.get("objective", each) == each]
     for name in (f"{encoder} {objective}" for encoder in encoders for objective in objectives):
-        if name in found:
+        if name in measured:
             continue
         folder = path.parent / "speed" / name.replace(" ", "_")
         flags = [*training(places, *name.split()), f"--train_steps={TRIED}", f"--workdir={folder}"]
-        command = [sys.executable, "-m", *flags]
-        core = str(runner.slots(1)[0].cores[0])
-        subprocess.run(["taskset", "-c", core, *command], check=True, capture_output=True)
-        records = next(folder.rglob("metrics.jsonl"))
-        lines = [json.loads(line) for line in records.read_text().splitlines()]
+        command = ["taskset", "-c", str(runner.slots(1)[0].cores[0]), sys.executable, "-m", *flags]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode:
+            last = "".join(done.stderr.strip().splitlines()[-1:])
+            sys.exit(f"rivals: {name}: timing {TRIED} steps failed: {last}\n{shlex.join(command)}")
+        lines = [json.loads(line) for line in next(folder.rglob("metrics.jsonl")).read_text().splitlines()]
         spent = lines[-1]["wall_seconds"] - lines[-2]["wall_seconds"]
-        found[name] = spent / (lines[-1]["step"] - lines[-2]["step"])
-        path.write_text(json.dumps(found, indent=1) + "\n")
-        print(f"rivals: {name}: {found[name]:.2f} s a step", flush=True)
-    hours = len(encoders) * len(objectives) * len(RATES) * (places.minutes + 5) / 60
+        measured[name] = spent / (lines[-1]["step"] - lines[-2]["step"])
+        write_file(str(path), json.dumps(measured, indent=1) + "\n")
+        print(f"rivals: {name}: {measured[name]:.2f} s a step", flush=True)
+    each = len(RATES) * (places.minutes + 2) + (5 if "small" in encoders else 20)
+    hours = len(encoders) * len(objectives) * each / 60
     print(f"rivals: about {hours:.1f} core-hours, less what is recorded", flush=True)
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
-    """Both trials of all objectives, beside the untrained encoder and one that learned from all labels as long."""
-    known, found = seconds(places), []
+    """Both trials of all objectives, beside the untrained encoder and one that learned from all labels as long.
+
+    Where both trials of an objective are recorded, there is a detector on the better one, too.
+    """
+    recorded = records.read("rivals")
+    wanted = _of(places, recorded)
+    # What is recorded of other pictures and minutes is part of the study, but nothing more of it is run.
+    for pictures, minutes in sorted({(record["pictures"], record["minutes"]) for record in recorded}):
+        if (pictures, minutes) != (pathlib.Path(places.pictures).name, places.minutes):
+            others = _of(places._replace(pictures=pictures, minutes=minutes), recorded)
+            wanted += [r for r in others if any(r.fields.items() <= record.items() for record in recorded)]
+    return wanted
+
+
+def _of(places: runner.Places, recorded: Sequence[dict]) -> list[runner.Run]:
+    measured, wanted = seconds(places), []
     for encoder in ENCODERS:
         for trial in range(len(RATES)):
             for objective in [*OBJECTIVES, SUPERVISED]:
-                steps = max(1, round(60 * places.minutes / known.get(f"{encoder} {objective}", 1.0)))
-                found.append(_run(places, encoder, objective, trial, steps))
-        found.append(_run(places, encoder, UNTRAINED, 0, 0))
-    return found
+                fields = _fields(places, encoder, objective, trial)
+                step = measured.get(f"{encoder} {objective}", 1.0)
+                # The length of a recorded run is that of the machine that made it.
+                steps = _length(recorded, fields) or max(1, round(60 * places.minutes / step))
+                wanted.append(_run(places, fields, steps))
+        wanted.append(_run(places, _fields(places, encoder, UNTRAINED, 0), 0))
+    return [*wanted, *(run for encoder in ENCODERS for run in _detectors(places, encoder, recorded))]
 
 
-def _run(places: runner.Places, encoder: str, objective: str, trial: int, train_steps: int) -> runner.Run:
-    fields = {"encoder": encoder, "objective": objective, "trial": trial, "minutes": places.minutes}
-    name = f"{objective}_{trial}"
-    folder, steps = f"{places.work}/rivals/{encoder}/{places.minutes:g}/{name}", []
-    if objective == UNTRAINED:
-        module = f"random:{places.work}/rivals/{encoder}/{places.minutes:g}/cpc_0/hub"
-    else:
-        module = f"{folder}/hub"
-        more = [f"--train_steps={train_steps}", f"--learning_rate={RATES[trial]}"]
-        train = [*training(places, encoder, objective), *more, f"--workdir={folder}/training"]
-        part = ["--part=encoder"] if objective == SUPERVISED else []
-        export = ["export", f"--workdir={folder}/training", *part, f"--output={folder}/hub"]
-        steps = [(train, f"{folder}/training/result.json"), (export, f"{folder}/hub/encoder.json")]
+def _fields(places: runner.Places, encoder: str, objective: str, trial: int, of: str = CLASSES) -> dict:
+    pictures, minutes = pathlib.Path(places.pictures).name, places.minutes
+    fields = {"pictures": pictures, "encoder": encoder, "objective": objective, "trial": trial, "minutes": minutes}
+    return {**fields, "of": of}
+
+
+def _length(recorded: Sequence[dict], fields: dict) -> int:
+    for record in recorded:
+        if fields.items() <= record.items():
+            return next(int(w.partition("=")[2]) for w in record["settings"][0].split() if "train_steps=" in w)
+    return 0
+
+
+def _folder(places: runner.Places, fields: dict) -> str:
+    of_pictures = f"{places.work}/rivals/{fields['pictures']}"
+    return f"{of_pictures}/{fields['encoder']}/{fields['minutes']:g}/{fields['objective']}_{fields['trial']}"
+
+
+def _module(places: runner.Places, fields: dict) -> str:
+    if fields["objective"] == UNTRAINED:
+        return f"random:{_folder(places, {**fields, 'objective': 'cpc'})}/hub"
+    return f"{_folder(places, fields)}/hub"
+
+
+def _run(places: runner.Places, fields: dict, train_steps: int) -> runner.Run:
+    """Trains an encoder, exports it and evaluates its frozen features."""
+    folder, module, steps = _folder(places, fields), _module(places, fields), []
+    if fields["objective"] != UNTRAINED:
+        more = [f"--train_steps={train_steps}", f"--learning_rate={RATES[fields['trial']]}"]
+        train = [*training(places, fields["encoder"], fields["objective"]), *more, f"--workdir={folder}/training"]
+        part = ["--part=encoder"] if fields["objective"] == SUPERVISED else []
+        export = ["export", f"--workdir={folder}/training", *part, f"--output={module}"]
+        steps = [(train, f"{folder}/training/result.json"), (export, f"{module}/encoder.json")]
     result = f"{folder}/read_off/result.json"
     read_off = [f"--module={module}", f"--pictures={places.pictures}", "--test=val", f"--output={result}"]
     return runner.Run(fields, [*steps, (["studies.read_off", *read_off], result)])
 
 
-def table(found: Sequence[dict]) -> str:
-    """The better trial of each objective: neighbours, and logistic regression with parts of the labels."""
-    columns = ["knn", "0.01", "0.1", "1"]
-    lines = []
-    for encoder in ENCODERS:
+def _detectors(places: runner.Places, encoder: str, recorded: Sequence[dict]) -> list[runner.Run]:
+    """A detector on the better trial of each objective whose trials are all recorded."""
+    wanted = []
+    for objective in [*OBJECTIVES, UNTRAINED, SUPERVISED]:
+        trials = [_fields(places, encoder, objective, t) for t in range(1 if objective == UNTRAINED else len(RATES))]
+        made = [record for record in recorded for fields in trials if fields.items() <= record.items()]
+        if len(made) == len(trials):
+            best = max(made, key=lambda record: record["held_out_knn"])["trial"]
+            fields = _fields(places, encoder, objective, best, BOXES)
+            workdir = f"{_folder(places, fields)}/detect"
+            data = [f"--flagfile=flags/collages/{DETECTORS[encoder]}.flags", f"--encoder={_module(places, fields)}"]
+            detect = (["cpc_tf.detect", *data, f"--workdir={workdir}"], f"{workdir}/result.json")
+            wanted.append(runner.Run(fields, [detect]))
+    return wanted
+
+
+def keep(result: dict, path: str) -> dict:
+    """Of a detector what the table shows."""
+    return {"map11": result["map11"]} if "map11" in result else result
+
+
+class Line(NamedTuple):
+    """What is recorded of an objective on one set of pictures, with one encoder and one time.
+
+    Attributes:
+      setting: the pictures, the encoder and the minutes.
+      objective: its name.
+      trials: records, the better one by held-out pictures first.
+      boxes: mAP of the detector on the better one; None: not recorded.
+    """
+
+    setting: str
+    objective: str
+    trials: list[dict]
+    boxes: float | None
+
+
+def lines(found: Sequence[dict]) -> list[Line]:
+    """Each objective's line, in the order of the paper's tables."""
+    settings: dict[tuple, list[dict]] = {}
+    for record in found:
+        settings.setdefault((record["pictures"], record["encoder"], record["minutes"]), []).append(record)
+    wanted = []
+    for (pictures, encoder, minutes), recorded in settings.items():
         for objective in [*OBJECTIVES, UNTRAINED, SUPERVISED]:
-            trials = [r for r in found if (r["encoder"], r["objective"]) == (encoder, objective)]
+            trials = [r for r in recorded if r["objective"] == objective and r["of"] == CLASSES]
+            trials.sort(key=lambda record: -record["held_out_knn"])
+            boxes = [r["map11"] for r in recorded if r["objective"] == objective and r["of"] == BOXES]
             if trials:
-                best = max(trials, key=lambda record: record["held_out_knn"])
-                lines.append([encoder, objective, len(trials), *(f"{100 * best[name]:.1f}" for name in columns)])
-    titles = ["encoder", "objective", "trials", "neighbours", "1 %", "10 %", "100 %"]
-    return tables.markdown(titles, lines)
+                setting = f"{pictures}, {encoder}, {minutes:g} min"
+                wanted.append(Line(setting, objective, trials, boxes[0] if boxes else None))
+    return wanted
+
+
+def table(found: Sequence[dict]) -> str:
+    """The better trial of each objective: neighbours, logistic regression with parts of the labels, detection."""
+    rows = []
+    for line in lines(found):
+        cells = [f"{100 * line.trials[0][name]:.1f}" for name in MEASURES]
+        detected = "-" if line.boxes is None else f"{100 * line.boxes:.1f}"
+        rows.append([line.setting, line.objective, len(line.trials), *cells, detected])
+    titles = ["pictures, encoder, time", "objective", "trials", *MEASURES.values(), "collages, mAP"]
+    return tables.markdown(titles, rows)
