@@ -42,6 +42,7 @@ class Session:
     def __init__(self, config: LabelConfig, gallery: Gallery):
         self.config, self.gallery = config, gallery
         self._names = gallery.pictures.names
+        self._random_order = order.random_order(self._names, config.seed)
         self._index = {name: i for i, name in enumerate(self._names)}
         self.table = LabelTable(os.path.expanduser(config.labels), self._names)
         if not config.multi_label and any(len(label.classes) != 1 for label in self.table.of.values()):
@@ -88,7 +89,7 @@ class Session:
                 "classes": self._class_records(),
                 "undo": undo,
                 "redo": redo,
-                "figures": figures._asdict() | {"slips": len(figures.slips)} if figures else None,
+                "figures": {**figures._asdict(), "slips": len(figures.slips)} if figures else None,
                 "pending": self._measured < self._wanted,
                 "version": self._guessed,
                 "remarks": self._remarks,
@@ -156,7 +157,7 @@ class Session:
                 self._put_off.clear()
             known = known._replace(labelled=np.union1d(labelled, [*self._put_off]).astype(np.int64))
         seed = 1000 * self.config.seed + len(labelled)
-        chosen, why = order.choose(known, len(labelled), count, seed)
+        chosen, why = order.choose(known, len(labelled), count, seed, self._random_order)
         with self._lock:
             self._put_off |= {*chosen}
             self._last_shown = chosen
@@ -256,7 +257,8 @@ class Session:
             with self._changed:
                 self._changed.wait_for(lambda: self._measured < self._wanted)
                 state = self._wanted
-                known = guesses.labelled(self.table.of, self._names, self.table.classes, self.config.multi_label)
+                given = self.table.of, self._names, self.table.classes, self.config.multi_label
+                known = guesses.labelled(*given, self._random_order)
             if self._guessed < state:
                 result = guesses.guess(self.gallery, known)
                 with self._changed:
