@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from cpc_tf.classify import logistic
 from cpc_tf.classify.logistic import Examples
@@ -89,7 +90,7 @@ def guess(gallery: Gallery, known: Labelled, others: Gallery | None = None) -> G
     classifier = logistic.fit(_examples(gallery, known), logistic.USUAL)
     logits = np.concatenate([classifier.logits(block) for block in (others or gallery).blocks()])
     if known.labels.ndim > 1:
-        shares = 1 / (1 + np.exp(-logits))
+        shares = expit(logits)
         return Guesses(known.classes, shares, np.abs(2 * shares - 1).min(1))
     shares = probabilities(logits).astype(np.float32)
     second, first = np.partition(shares, -2, 1)[:, -2:].T

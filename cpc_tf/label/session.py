@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from cpc_tf.drawing import map as embedding_map
+from cpc_tf.files import reason
 from cpc_tf.label import finish, guesses, order
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import Gallery
@@ -259,17 +262,27 @@ class Session:
                 state = self._wanted
                 given = self.table.of, self._names, self.table.classes, self.config.multi_label
                 known = guesses.labelled(*given, self._random_order)
-            if self._guessed < state:
-                result = guesses.guess(self.gallery, known)
-                with self._changed:
-                    self._guesses, self._guessed = result, state
-                    self._changed.notify_all()
-            with self._lock:
-                is_current = self._wanted == state
-            if is_current:
-                figures = guesses.measure(self.gallery, known, self.config.seed)
+            try:
+                self._compute(known, state)
+            except Exception as error:  # labels can still be given
+                traceback.print_exc(file=sys.stderr)
                 with self._lock:
-                    self._figures, self._measured = figures, state
+                    self._remarks = [f"the classifier failed: {reason(error)}"]
+                    self._guesses = self._figures = None
+                    self._guessed = self._measured = state
+
+    def _compute(self, known: guesses.Labelled, state: int) -> None:
+        if self._guessed < state:
+            result = guesses.guess(self.gallery, known)
+            with self._changed:
+                self._guesses, self._guessed = result, state
+                self._changed.notify_all()
+        with self._lock:
+            if self._wanted != state:
+                return
+        figures = guesses.measure(self.gallery, known, self.config.seed)
+        with self._lock:
+            self._figures, self._measured = figures, state
 
     def _labelled(self) -> set[int]:
         with self._lock:
