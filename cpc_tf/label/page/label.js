@@ -220,7 +220,7 @@ async function give(how, name = "", { by = "person", grid = current(), pictures 
   say(`${quantity(indices.length, "picture")}: ${{ clear: "no label", none: "none of the classes", remove: `not ${name}` }[how] ?? name}`);
   const sent = send("label", { indices, how, class: name, by }, () => {
     remember(before);
-    grid.move(grid.tiles.indexOf(grid.shown.get(pictures[0])));
+    if (grid.shown.has(pictures[0])) grid.move(grid.tiles.indexOf(grid.shown.get(pictures[0])));
   });
   if (how === "clear" || state.multi_label) return sent;
   // The focus goes to the next picture without a label; Label goes on with new ones when there is none.
@@ -297,9 +297,10 @@ function onward() {
   if (view === "check" && checking === surest) return accept();
   if (view !== "label") return;
   if (!origin || !toLabel.selected.length) return more();
+  if (!origin.labels.length) return say("The first picture has no class yet: give one to all");
   const pictures = toLabel.selected;
-  if (!origin.labels.length) say("The first picture has no class yet: give one to all");
   for (const name of origin.labels) giveClass(name, { pictures });
+  toLabel.choose(() => false);
 }
 
 function enlarge() {
