@@ -13,7 +13,7 @@ const text = (id, value) => $(id).textContent === value || ($(id).textContent = 
 const known = new Map();
 let state = { classes: [], broken: [] };
 let view = "", loading = false, turns = 0; // turns: how often a view was asked for
-let batch = [], skipped = new Set(), why = "", origin = null; // of Label; origin: the picture that the shown ones are like
+let batch = [], why = "", origin = null; // of Label; origin: the picture that the shown ones are like
 
 function make(tag, properties, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -237,7 +237,11 @@ async function give(how, name = "", { by = "person", grid = current(), pictures 
   return sent;
 }
 
-const giveClass = (name, options) => give(state.multi_label ? "add" : "set", name, options);
+function giveClass(name, options) {
+  const isNew = !state.classes.some((one) => one.name === name); // its key is known before the server has answered
+  if (isNew) state = { ...state, classes: [...state.classes, { name, count: 0, accepted: 0, color: "gray" }] };
+  return give(state.multi_label ? "add" : "set", name, options);
+}
 
 function toggleClass(name) {
   const all = current()?.targets.every((picture) => picture.labels.includes(name));
@@ -309,25 +313,14 @@ function enlarge() {
 }
 
 // ---- The views: each fetches what it needs, and returns what shows it.
-async function fresh() {
-  const said = await ask(`next?count=${BATCH + skipped.size}`);
-  const pictures = said.pictures.filter((picture) => !skipped.has(picture.index)).slice(0, BATCH);
-  why = pictures.length ? `Why these: ${said.why}` : "Every picture has a label";
-  if (pictures.length || !skipped.size) return remember(pictures);
-  skipped.clear(); // all that are left were passed over once
-  return fresh();
-}
-
 function more() {
-  if (origin) return history.pushState(null, "", "#label"), route();
-  for (const picture of batch) if (!picture.by) skipped.add(picture.index);
-  batch = [];
+  batch = []; // what of it has no label comes again later
+  if (origin) history.pushState(null, "", "#label");
   return route();
 }
 
 function listed(start) {
-  const name = $("filter").value;
-  return ask(`all?start=${start}&count=${CHUNK}${name && `&class=${encodeURIComponent(name)}`}`);
+  return ask(`all?start=${start}&count=${CHUNK}&class=${encodeURIComponent($("filter").value)}`);
 }
 
 // Adds to All while its end is near; an observer reports anew when it is told to observe anew.
@@ -353,7 +346,11 @@ async function showSurest() {
 const VIEWS = {
   async label(index) {
     if (index === undefined) {
-      if (!batch.some((picture) => !picture.by)) batch = await fresh();
+      if (!batch.some((picture) => !picture.by)) {
+        const said = await ask(`next?count=${BATCH}`);
+        batch = remember(said.pictures);
+        why = batch.length ? `Why these: ${said.why}` : "Every picture has a label";
+      }
       return () => { origin = null; toLabel.toggles = false; toLabel.show(batch); };
     }
     const [[one], { pictures }] = await Promise.all([look([Number(index)]), ask(`like/${index}?count=${BATCH - 1}`)]);
@@ -372,7 +369,7 @@ const VIEWS = {
     const { pictures } = await ask("slips");
     await showSurest();
     return () => {
-      $("slipped").textContent = pictures.length ? `${quantity(pictures.length, "label")} that may be wrong, the most doubtful first; ` +
+      $("slipped").textContent = state.pending ? "Computing …" : pictures.length ? `${quantity(pictures.length, "label")} that may be wrong, the most doubtful first; ` +
         "below each stands what the pictures around it say." : "No label disagrees with the pictures around it.";
       checking = pictures.length ? slips : surest;
       slips.show(remember(pictures.slice(0, BATCH)));
@@ -469,8 +466,8 @@ function chips() {
   if ($("chips").querySelector("input")) return; // a name is being typed
   $("chips").replaceChildren(...state.classes.map(({ name, count, accepted, color }, place) => {
     const key = place < 9 ? [make("kbd", { textContent: place + 1 })] : [];
-    const counts = make("span", { className: "muted", textContent: accepted ? `${count} + ${accepted}` : count,
-      title: `${quantity(count, "label")} of yours, ${accepted} accepted` });
+    const counts = make("span", { className: "muted", textContent: count,
+      title: `${quantity(count, "label")}, of which ${accepted} are accepted guesses` });
     const chip = make("button", { className: "chip class" }, ...key, make("i"), make("b", { textContent: name, title: name }), counts);
     chip.style.setProperty("--class", color);
     chip.onclick = () => { toggleClass(name); current()?.focus(); };
@@ -483,7 +480,7 @@ function chips() {
 
 function update(said) {
   const looks = ({ classes }) => JSON.stringify(classes.map(({ name, color }) => [name, color]));
-  const others = looks(said) !== looks(state), newGuesses = said.version !== state.version;
+  const others = looks(said) !== looks(state), isNew = said.version !== state.version, isDone = state.pending && !said.pending;
   state = said;
   const { folder, figures, labelled, accepted, pictures, classes, remarks, broken } = state;
   document.title = `Label ${folder}`;
@@ -491,8 +488,8 @@ function update(said) {
   text("folder", folder);
   text("count", `${labelled.toLocaleString("en")} of ${pictures.toLocaleString("en")} labelled` +
     (accepted ? `, ${accepted.toLocaleString("en")} accepted` : ""));
-  text("figures", `${figures ? `${figures.sentence}; ${figures.forecast}.` : "Label some pictures of two classes to see how good guesses are."}` +
-    (state.pending ? " Computing …" : ""));
+  const told = figures ? [figures.sentence, figures.forecast].filter(Boolean).join("; ") : "How good the guesses are is told after some labels";
+  text("figures", `${told}.${state.pending ? " Computing …" : ""}`);
   [$("undo").disabled, $("redo").disabled] = [!state.undo, !state.redo];
   text("remarks", remarks.join("\n"));
   $("broken").hidden = !broken.length;
@@ -507,7 +504,7 @@ function update(said) {
     }
     for (const grid of GRIDS) for (const picture of grid.shown.keys()) grid.draw(picture);
   }
-  if (newGuesses && view === "map") route();
+  if ((view === "map" && isNew) || (view === "check" && isDone && !slips.tiles.length)) route();
   schedule();
 }
 
