@@ -30,6 +30,7 @@ class Labelled(NamedTuple):
       classes: their names, in the order of the numbers.
       labels: int64 [n], or multi-label float32 [n, classes] of 0 and 1.
       by_person: bool [n]: whether the label is no accepted guess.
+      sampled: bool [n]: whether the picture is of the random sample, so that no choice may depend on its label.
       drawn: bool [n]: whether the picture was drawn at random, and the label is no accepted guess.
     """
 
@@ -37,35 +38,42 @@ class Labelled(NamedTuple):
     classes: list[str]
     labels: np.ndarray
     by_person: np.ndarray
+    sampled: np.ndarray
     drawn: np.ndarray
 
     @property
     def can_teach(self) -> bool:
         """Whether there is anything to tell apart."""
-        return len(self.classes) > 1 or (self.labels.ndim > 1 and len(np.unique(self.labels)) > 1)
+        return len(np.unique(self.labels)) > 1
+
+    def take(self, chosen: np.ndarray) -> Labelled:
+        """Returns some of them, by a bool [n]."""
+        of_rows = (self.indices, self.labels, self.by_person, self.sampled, self.drawn)
+        indices, labels, *rest = (values[chosen] for values in of_rows)
+        return Labelled(indices, self.classes, labels, *rest)
 
 
 def labelled(
-    table: Labels, names: Sequence[str], classes: Sequence[str], multi_label: bool, random_order: np.ndarray
+    table: Labels, names: Sequence[str], classes: Sequence[str], multi_label: bool, sample: np.ndarray
 ) -> Labelled:
     """Returns the labelled ones of these pictures; of single labels those with exactly one class."""
-    known = [(i, table[name]) for i, name in enumerate(names) if name in table]
+    given = [(i, table[name]) for i, name in enumerate(names) if name in table]
     if not multi_label:
-        known = [(i, label) for i, label in known if len(label.classes) == 1]
+        given = [(i, label) for i, label in given if len(label.classes) == 1]
     number = {name: n for n, name in enumerate(classes)}
-    rows = np.zeros([len(known), len(classes)], np.float32)
-    for row, (_, label) in zip(rows, known):
+    rows = np.zeros([len(given), len(classes)], np.float32)
+    for row, (_, label) in zip(rows, given):
         row[[number[name] for name in label.classes]] = 1
-    indices = np.array([i for i, _ in known], np.int64)
-    by_person = np.array([label.by == PERSON for _, label in known], bool)
+    indices = np.array([i for i, _ in given], np.int64)
+    by_person = np.array([label.by == PERSON for _, label in given], bool)
     labels = rows if multi_label else rows.argmax(1) if len(classes) else np.zeros(0, np.int64)
-    drawn = np.isin(indices, order.drawn(random_order, indices)) & by_person
-    return Labelled(indices, [*classes], labels, by_person, drawn)
+    drawn = np.isin(indices, order.drawn(sample, indices)) & by_person
+    return Labelled(indices, [*classes], labels, by_person, np.isin(indices, sample), drawn)
 
 
-def _examples(gallery: Gallery, known: Labelled) -> Examples:
-    indices = np.arange(len(known.indices))
-    return Examples(gallery.take(known.indices), known.labels, indices, len(known.classes))
+def _examples(gallery: Gallery, given: Labelled) -> Examples:
+    indices = np.arange(len(given.indices))
+    return Examples(gallery.take(given.indices), given.labels, indices, len(given.classes))
 
 
 class Guesses(NamedTuple):
@@ -74,27 +82,37 @@ class Guesses(NamedTuple):
     Attributes:
       classes: names.
       shares: float32 [N, classes]: probabilities, of multi-label classes each for itself.
-      margins: float32 [N]: how sure the guess is, 0 to 1: the first probability minus the second; of multi-label
-        classes twice the distance of the least sure one from one half.
+      margins: float32 [N]: how sure a classifier is that learned nothing from the random sample, 0 to 1: its first
+        probability minus the second; of multi-label classes twice the distance of the least sure one from one half.
+        None if that one has only one class.
     """
 
     classes: list[str]
     shares: np.ndarray
-    margins: np.ndarray
+    margins: np.ndarray | None
 
 
-def guess(gallery: Gallery, known: Labelled, others: Gallery | None = None) -> Guesses | None:
-    """Trains the classifier and applies it to all pictures, or to `others`; None while there is only one class."""
-    if not known.can_teach:
+def guess(gallery: Gallery, given: Labelled) -> Guesses | None:
+    """Trains the classifier and applies it to all pictures; None while there is only one class."""
+    if not given.can_teach:
         return None
-    classifier = logistic.fit(_examples(gallery, known), logistic.USUAL)
+    chosen = given.take(~given.sampled)
+    margins = _margins(shares_of(gallery, chosen), given.labels.ndim > 1) if chosen.can_teach else None
+    return Guesses(given.classes, shares_of(gallery, given), margins)
+
+
+def shares_of(gallery: Gallery, given: Labelled, others: Gallery | None = None) -> np.ndarray:
+    """Returns `Guesses.shares` of all pictures, or of `others`, by a classifier of the labelled ones."""
+    classifier = logistic.fit(_examples(gallery, given), logistic.USUAL)
     logits = np.concatenate([classifier.logits(block) for block in (others or gallery).blocks()])
-    if known.labels.ndim > 1:
-        shares = expit(logits)
-        return Guesses(known.classes, shares, np.abs(2 * shares - 1).min(1))
-    shares = probabilities(logits).astype(np.float32)
+    return expit(logits) if given.labels.ndim > 1 else probabilities(logits).astype(np.float32)
+
+
+def _margins(shares: np.ndarray, multi_label: bool) -> np.ndarray:
+    if multi_label:
+        return np.abs(2 * shares - 1).min(1)
     second, first = np.partition(shares, -2, 1)[:, -2:].T
-    return Guesses(known.classes, shares, first - second)
+    return first - second
 
 
 class Figures(NamedTuple):
@@ -119,31 +137,31 @@ class Figures(NamedTuple):
     slips: list[tuple[int, int, float]]
 
 
-def measure(gallery: Gallery, known: Labelled, seed: int) -> Figures | None:
+def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
     """Cross-validates the classifier as `cpc-tf classify` does; None where that is not possible."""
-    if not known.can_teach:
+    if not given.can_teach:
         return None
-    kind = label_kinds.of(known.labels.ndim > 1)
-    validated = logistic.validate(_examples(gallery, known), kind, seed=seed)
+    kind = label_kinds.of(given.labels.ndim > 1)
+    validated = logistic.validate(_examples(gallery, given), kind, seed=seed)
     if validated is None:
         return None
-    labels, logits, count = known.labels, validated.logits, len(known.indices)
-    sample = known.drawn.sum()
+    labels, logits, count = given.labels, validated.logits, len(given.indices)
+    sample = given.drawn.sum()
     few = Figures(count, int(sample), None, None, None, "", "", [])
     if sample < LEAST:
         few = few._replace(sentence=f"not measured yet: {sample} of {LEAST} pictures drawn at random have a label")
-    if known.labels.ndim > 1:
+    if given.labels.ndim > 1:
         if sample >= LEAST:
-            score = kind.score(logits[known.drawn], labels[known.drawn])[kind.main]
+            score = kind.score(logits[given.drawn], labels[given.drawn])[kind.main]
             few = few._replace(sentence=f"mean average precision {100 * score:.0f} % on {sample} drawn at random")
         return few
     shares = probabilities(logits, validated.temperature)
     own, suggested = shares[np.arange(count), labels], shares.argmax(1)
     doubtful = [i for i in np.argsort(own - shares.max(1), kind="stable") if suggested[i] != labels[i]]
-    slips = [(int(known.indices[i]), int(suggested[i]), float(shares[i].max())) for i in doubtful if known.by_person[i]]
+    slips = [(int(given.indices[i]), int(suggested[i]), float(shares[i].max())) for i in doubtful if given.by_person[i]]
     if sample < LEAST:
         return few._replace(slips=slips)
-    right, before = ((values.argmax(1) == labels)[known.drawn] for values in (logits, validated.halved))
+    right, before = ((values.argmax(1) == labels)[given.drawn] for values in (logits, validated.halved))
     accuracy, (low, high) = float(right.mean()), interval(right.sum(), sample)
     sentence = f"{share_text(accuracy, int(sample))} of those drawn at random"
     return Figures(count, int(sample), accuracy, low, high, sentence, _forecast(right, before, count), slips)

@@ -45,7 +45,7 @@ class Session:
     def __init__(self, config: LabelConfig, gallery: Gallery):
         self.config, self.gallery = config, gallery
         self._names = gallery.pictures.names
-        self._random_order = order.random_order(self._names, config.seed)
+        self._sample = order.random_sample(self._names, config.seed)
         self._index = {name: i for i, name in enumerate(self._names)}
         self.table = LabelTable(os.path.expanduser(config.labels), self._names)
         if not config.multi_label and any(len(label.classes) != 1 for label in self.table.of.values()):
@@ -155,12 +155,13 @@ class Session:
         with self._changed:
             self._changed.wait_for(lambda: self._guessed == self._wanted, _PATIENCE)
             labelled = np.array(sorted(self._labelled()), np.int64)
-            known = order.Known(self.gallery.directions, labelled, self._guesses and self._guesses.margins)
-            if len(known.free) - len(self._put_off) < count:
+            if len(self._names) - len(labelled) - len(self._put_off) < count:
                 self._put_off.clear()
-            known = known._replace(labelled=np.union1d(labelled, [*self._put_off]).astype(np.int64))
+            taken = np.union1d(labelled, [*self._put_off]).astype(np.int64)
+            margins = self._guesses.margins if self._guesses else None
+        pool = order.Pool(self.gallery.directions, np.setdiff1d(labelled, self._sample), margins, taken)
         seed = 1000 * self.config.seed + len(labelled)
-        chosen, why = order.choose(known, len(labelled), count, seed, self._random_order)
+        chosen, why = order.choose(pool, self._sample, len(labelled), count, seed)
         with self._lock:
             self._put_off |= {*chosen}
             self._last_shown = chosen
@@ -193,12 +194,12 @@ class Session:
     def surest(self, name: str, count: int) -> dict[str, Any]:
         """Unlabelled pictures that are guessed to be of a class, the surest first."""
         with self._lock:
-            known, taken = self._guesses, self._labelled()
-        if known is None or name not in known.classes:
+            guessed, taken = self._guesses, self._labelled()
+        if guessed is None or name not in guessed.classes:
             return {"pictures": []}
-        shares = known.shares[:, known.classes.index(name)]
-        guessed = np.flatnonzero(shares >= (known.shares.max(1) if not self.config.multi_label else 0.5))
-        best = (int(i) for i in guessed[np.argsort(-shares[guessed], kind="stable")] if int(i) not in taken)
+        shares = guessed.shares[:, guessed.classes.index(name)]
+        likely = np.flatnonzero(shares >= (guessed.shares.max(1) if not self.config.multi_label else 0.5))
+        best = (int(i) for i in likely[np.argsort(-shares[likely], kind="stable")] if int(i) not in taken)
         pictures = self._pictures([i for i, _ in zip(best, range(count))])
         return {
             "pictures": [{**each, "guess": name, "share": round(float(shares[each["index"]]), 4)} for each in pictures]
@@ -217,11 +218,11 @@ class Session:
             numbers = {name: n for n, name in enumerate(self._classes)}
             points = []
             for i in indices:
-                label, known = self.table.of.get(self._names[i]), self._guesses
+                label, guessed = self.table.of.get(self._names[i]), self._guesses
                 if label:
                     number = numbers.get(label.classes[0], -1) if label.classes else -1
                 else:
-                    number = numbers.get(known.classes[int(known.shares[i].argmax())], -1) if known else -1
+                    number = numbers.get(guessed.classes[int(guessed.shares[i].argmax())], -1) if guessed else -1
                 points.append([i, *(round(float(x), 4) for x in self._map[i]), number, int(label is not None)])
             return {"points": points}
 
@@ -261,9 +262,9 @@ class Session:
                 self._changed.wait_for(lambda: self._measured < self._wanted)
                 state = self._wanted
                 given = self.table.of, self._names, self.table.classes, self.config.multi_label
-                known = guesses.labelled(*given, self._random_order)
+                labelled = guesses.labelled(*given, self._sample)
             try:
-                self._compute(known, state)
+                self._compute(labelled, state)
             except Exception as error:  # labels can still be given
                 traceback.print_exc(file=sys.stderr)
                 with self._lock:
@@ -271,16 +272,16 @@ class Session:
                     self._guesses = self._figures = None
                     self._guessed = self._measured = state
 
-    def _compute(self, known: guesses.Labelled, state: int) -> None:
+    def _compute(self, labelled: guesses.Labelled, state: int) -> None:
         if self._guessed < state:
-            result = guesses.guess(self.gallery, known)
+            result = guesses.guess(self.gallery, labelled)
             with self._changed:
                 self._guesses, self._guessed = result, state
                 self._changed.notify_all()
         with self._lock:
             if self._wanted != state:
                 return
-        figures = guesses.measure(self.gallery, known, self.config.seed)
+        figures = guesses.measure(self.gallery, labelled, self.config.seed)
         with self._lock:
             self._figures, self._measured = figures, state
 
@@ -303,18 +304,18 @@ class Session:
 
     def _pictures(self, indices: Iterable[int]) -> list[dict[str, Any]]:
         with self._lock:
-            known, records = self._guesses, []
+            guessed, records = self._guesses, []
             for index in indices:
                 label = self.table.of.get(self._names[index])
-                share = known.shares[index] if known else None
+                share = guessed.shares[index] if guessed else None
                 records.append(
                     {
                         "index": int(index),
                         "file": self._names[index],
                         "labels": [*label.classes] if label else [],
                         "by": label.by if label else "",
-                        "guess": known.classes[int(share.argmax())] if known else "",
-                        "share": round(float(share.max()), 4) if known else 0,
+                        "guess": guessed.classes[int(share.argmax())] if guessed else "",
+                        "share": round(float(share.max()), 4) if guessed else 0,
                     }
                 )
             return records

@@ -26,6 +26,7 @@ from cpc_tf.pictures import Pictures
 ENCODER = "imagenette_128px"
 NUMBERS = (20, 50, 100, 200)  # of labels
 BATCH = 10  # labels, after which the classifier learns
+DEFAULT = "default"  # that of the page, `order.choose`
 PART = 0.8  # of the training pictures, which a seed has
 
 
@@ -50,25 +51,25 @@ def simulated(train: tuple, test: tuple, name: str, seed: int) -> dict:
     pictures = Gallery(Pictures([], []), features, np.arange(len(truth)), np.zeros([0, 0], np.float32), {})
     pictures = pictures._replace(directions=gallery.directions(pictures))
     tested = Gallery(Pictures([], []), test[0], np.arange(len(test[1])), np.zeros([0, 0], np.float32), {})
-    at_random = random.permutation(len(truth))
+    sample = random.permutation(len(truth))[: order.MOST_SAMPLED] if name == DEFAULT else np.zeros(0, np.int64)
     classes = [str(number) for number in range(truth.max() + 1)]
     labelled, margins, result, spent = np.zeros(0, np.int64), None, {}, 0.0
     while len(labelled) < NUMBERS[-1]:
         began, choice_seed = time.process_time(), 1000 * seed + len(labelled)
-        known = order.Known(pictures.directions, labelled, margins)
-        if name == "default":
-            more, _ = order.choose(known, len(labelled), BATCH, choice_seed, at_random)
+        pool = order.Pool(pictures.directions, np.setdiff1d(labelled, sample), margins, labelled)
+        if name == DEFAULT:
+            more, _ = order.choose(pool, sample, len(labelled), BATCH, choice_seed)
         else:
-            more = order.ORDERS[name](known, BATCH, choice_seed)
+            more = order.ORDERS[name](pool, BATCH, choice_seed)
         spent += time.process_time() - began
         labelled = np.sort(np.append(labelled, more))
-        drawn = np.isin(labelled, order.drawn(at_random, labelled))
-        person = np.ones(len(labelled), bool)
-        given = guesses.Labelled(labelled, classes, truth[labelled], person, drawn)
+        person, sampled = np.ones(len(labelled), bool), np.isin(labelled, sample)
+        drawn = np.isin(labelled, order.drawn(sample, labelled))
+        given = guesses.Labelled(labelled, classes, truth[labelled], person, sampled, drawn)
         said = guesses.guess(pictures, given)
-        margins = said.margins
+        margins = said.margins if said else None
         if len(labelled) in NUMBERS:
-            right = guesses.guess(pictures, given, tested).shares.argmax(1) == test[1]
+            right = guesses.shares_of(pictures, given, tested).argmax(1) == test[1]
             figures = guesses.measure(pictures, given, seed)
             stated = {"stated": figures.accuracy, "sample": figures.sample} if figures else {}
             result[str(len(labelled))] = {"top1": float(right.mean()), **stated}
@@ -86,7 +87,7 @@ def main(_) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string("dataset", "photos", "photos, or folder:PATH with train and val")
-    flags.DEFINE_enum("order", "default", [*order.ORDERS], "the order of labels")
+    flags.DEFINE_enum("order", DEFAULT, [DEFAULT, *order.ORDERS], "the order of labels")
     flags.DEFINE_integer("seed", 0, "of the pictures that are left out, and of choices", lower_bound=0)
     flags.DEFINE_string("output", None, "JSON file of the result", required=True)
     app.run(main)

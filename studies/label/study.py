@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cpc_tf.label.order import ORDERS
 from studies import runner
-from studies.label.simulate import NUMBERS
+from studies.label.simulate import DEFAULT, NUMBERS
 from studies.tables import markdown, spread
 
 SEEDS = 5
@@ -24,7 +24,7 @@ def runs(places: runner.Places) -> list[runner.Run]:
         _run(places.work, *dataset, name, seed)
         for seed in range(SEEDS)
         for dataset in datasets.items()
-        for name in ORDERS
+        for name in (DEFAULT, *ORDERS)
     ]
 
 
@@ -38,12 +38,12 @@ def table(records: Sequence[dict]) -> str:
     """Top-1 on the test in percent by the number of labels; of the default also how far the stated accuracy is off."""
     rows = []
     for dataset in dict.fromkeys(record["dataset"] for record in records):
-        for name in ORDERS:
+        for name in (DEFAULT, *ORDERS):
             found = [r["at"] for r in records if (r["dataset"], r["order"]) == (dataset, name)]
             columns = [[each[str(number)] for each in found] for number in NUMBERS]
             rows.append([dataset, name, *(spread(one["top1"] for one in column) for column in columns)])
-            if name == "default":
-                known = [[one for one in column if one.get("stated") is not None] for column in columns]
-                off = [spread(one["stated"] - one["top1"] for one in column) for column in known]
+            if name == DEFAULT:
+                said = [[one for one in column if one.get("stated") is not None] for column in columns]
+                off = [spread(one["stated"] - one["top1"] for one in column) for column in said]
                 rows.append([dataset, "what the page states, minus this", *off])
     return markdown(["top-1, %", "order", *(f"{number} labels" for number in NUMBERS)], rows)

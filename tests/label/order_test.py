@@ -5,7 +5,7 @@ import pytest
 
 from cpc_tf.evaluation.scores import normalized
 from cpc_tf.label import order
-from cpc_tf.label.order import Known
+from cpc_tf.label.order import Pool
 
 RANDOM = np.random.default_rng(0)
 # 60, 30 and 10 pictures around three corners; the last of each is an outlier.
@@ -18,49 +18,56 @@ NOTHING = np.zeros(0, np.int64)
 @pytest.mark.parametrize("name", [*order.ORDERS])
 def test_each_order_gives_unlabelled_pictures_once_and_repeats(name):
     labelled, margins = np.arange(0, 100, 7), RANDOM.random(100)
-    for known in (Known(DIRECTIONS, NOTHING), Known(DIRECTIONS, labelled, margins)):
-        chosen = order.ORDERS[name](known, 20, 5)
-        assert chosen == order.ORDERS[name](known, 20, 5)
+    for pool in (Pool(DIRECTIONS, NOTHING), Pool(DIRECTIONS, labelled, margins)):
+        chosen = order.ORDERS[name](pool, 20, 5)
+        assert chosen == order.ORDERS[name](pool, 20, 5)
         assert len({*chosen}) == 20
-        assert not {*chosen} & {*known.labelled.tolist()}
-        assert sorted(order.ORDERS[name](known, 200, 5)) == known.free.tolist()
+        assert not {*chosen} & {*pool.labelled.tolist()}
+        assert sorted(order.ORDERS[name](pool, 200, 5)) == pool.free.tolist()
 
 
 def test_typical_pictures_are_of_each_cluster_the_largest_first():
-    chosen = order.typical(Known(DIRECTIONS, NOTHING), 3, 0)
+    chosen = order.typical(Pool(DIRECTIONS, NOTHING), 3, 0)
     assert CLUSTER[chosen].tolist() == [0, 1, 2]
     assert all(i % 30 != 29 for i in chosen)
     labelled = np.array(chosen)
     similarity = DIRECTIONS[CLUSTER == 0] @ DIRECTIONS[CLUSTER == 0].T
     assert similarity[chosen[0]].mean() > np.median(similarity.mean(1))
-    assert CLUSTER[order.typical(Known(DIRECTIONS, labelled[:2]), 1, 0)] == 2
+    assert CLUSTER[order.typical(Pool(DIRECTIONS, labelled[:2]), 1, 0)] == 2
 
 
 def test_unsure_pictures_are_unlike_each_other():
     margins = np.full(100, 0.9)
     unsure = [*range(11), 60, 61, 90, 91]  # as many as are candidates
     margins[unsure] = 0.1
-    chosen = order.unsure_and_apart(Known(DIRECTIONS, NOTHING, margins), 3, 0)
+    chosen = order.unsure_and_apart(Pool(DIRECTIONS, NOTHING, margins), 3, 0)
     assert {*chosen} <= {*unsure}
     assert sorted(CLUSTER[chosen]) == [0, 1, 2]
 
 
-def test_a_quarter_is_the_beginning_of_a_random_order():
-    at_random = order.random_order([f"{i}.png" for i in range(100)], 0)
-    assert sorted(at_random) == [*range(100)]
-    more = order.random_order([f"{i}.png" for i in range(101)], 0)
-    assert [i for i in more if i < 100] == at_random.tolist()
-    labelled, margins = [], None
+def test_a_quarter_is_of_a_random_sample_on_which_no_choice_depends():
+    names = [f"{i}.png" for i in range(400)]
+    sample = order.random_sample(names, 0)
+    assert len({*sample.tolist()}) == 100
+    assert [i for i in order.random_sample([*names, "new.png"], 0).tolist() if i < 400][:90] == sample[:90].tolist()
+    sample, labelled = order.random_sample(names[:100], 0), []
+    random, choices = np.random.default_rng(0), []
+    margins = random.random(100)
     for _ in range(20):
-        chosen, why = order.choose(
-            Known(DIRECTIONS, np.array(labelled, np.int64), margins), len(labelled), 3, 0, at_random
-        )
-        labelled, margins = [*labelled, *chosen], RANDOM.random(100)
-        assert ("least sure" in why) == (len(labelled) - 3 >= order.COVERING)
-    sample = order.drawn(at_random, labelled)
-    assert {*at_random[:15].tolist()} <= {*sample.tolist()} <= {*labelled}
-    assert len(order.drawn(at_random, [*at_random[5:9].tolist()])) == 0
-    assert order.drawn(at_random, at_random[[*range(6), *range(7, 20)]].tolist()).tolist() == [
-        *at_random[:6].tolist(),
-        *at_random[7:20].tolist(),
+        taught = np.setdiff1d(labelled, sample)
+        pool = Pool(DIRECTIONS, taught, margins if len(labelled) > 20 else None, np.array(labelled, np.int64))
+        chosen, why = order.choose(pool, sample, len(labelled), 3, 0)
+        assert ("unsure" in why) == (len(labelled) >= order.COVERING)
+        labelled += chosen
+        choices += chosen
+    assert len({*labelled}) == 60
+    assert {*labelled} & {*sample.tolist()} == {*sample[:15].tolist()}
+    assert sorted(order.choose(pool._replace(taken=np.array(labelled)), sample, 60, 50, 0)[0] + labelled) == [
+        *range(100)
     ]
+
+
+def test_what_was_drawn_is_the_labelled_beginning_of_the_sample():
+    sample = np.arange(30)[::-1]
+    assert order.drawn(sample, [*range(20, 25)]).tolist() == []
+    assert order.drawn(sample, {*range(10, 30)} - {23}).tolist() == [29, 28, 27, 26, 25, 24, *range(22, 9, -1)]

@@ -126,9 +126,9 @@ def test_several_classes_a_picture(config, opened):
 
 def test_accepted_guesses_teach_and_are_not_tested():
     labels = {f"{i}": Label(("ab"[i % 2],), "model" if i < 4 else "person") for i in range(8)}
-    known = guesses.labelled(labels, [*labels], ["a", "b"], False, np.arange(8))
-    assert known.by_person.tolist() == known.drawn.tolist() == [False] * 4 + [True] * 4
-    assert known.labels.tolist() == [0, 1] * 4
+    given = guesses.labelled(labels, [*labels], ["a", "b"], False, np.arange(8))
+    assert given.by_person.tolist() == given.drawn.tolist() == [False] * 4 + [True] * 4
+    assert given.labels.tolist() == [0, 1] * 4
 
 
 def test_the_commands_are_those_of_the_session():
