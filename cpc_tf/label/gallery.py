@@ -105,7 +105,7 @@ def open_gallery(encoder: PictureEncoder, folder: str, batch_size: int, tell: Te
     features = np.memmap(f"{cache}/{_FEATURES}", np.float32, "r").reshape(-1, width)
     rows = np.array([entries[versions[i]] for i in sound], np.int64)
     gallery = Gallery(pictures.take(sound), features, rows, np.zeros([0, 0], np.float32), broken)
-    return gallery._replace(directions=_directions(gallery))
+    return gallery._replace(directions=directions(gallery))
 
 
 def _index(file: TextIO) -> tuple[dict[str, int | str], int]:
@@ -152,7 +152,7 @@ def _append(
             progress.update(batch.stop)
 
 
-def _directions(gallery: Gallery) -> np.ndarray:
+def directions(gallery: Gallery) -> np.ndarray:
     """Returns `Gallery.directions`, in one pass for the mean, one for the covariance and one for the projection."""
     count = len(gallery.rows)
     mean = sum(block.sum(0, dtype=np.float64) for block in gallery.blocks()) / count

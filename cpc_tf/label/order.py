@@ -1,8 +1,13 @@
-"""Which pictures to label next: those that stand for many others, later those that the classifier is least sure of."""
+"""Which pictures to label next: those that stand for many others, later those that the classifier is least sure of.
+
+One in four is drawn at random, since nothing else tells how good the classifier is: on the others it is worse than on
+most pictures, by up to fifty points (docs/notebook/2026-11-27-label.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +15,7 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 
 from cpc_tf.embed.encoder import farthest_first
 
+SAMPLED = 4  # one picture in so many is drawn at random
 COVERING = 50  # labels, up to which pictures that stand for many others come first
 _NEIGHBOURS = 20  # of which the mean similarity says how typical a picture is
 _MOST_CLUSTERS, _MOST_COMPARED = 300, 2000  # clusters, and pictures of a cluster that are compared with each other
@@ -93,18 +99,49 @@ def unsure_and_apart(known: Known, count: int, seed: int) -> list[int]:
     return chosen
 
 
-def choose(known: Known, labels: int, count: int, seed: int) -> tuple[list[int], str]:
+def random_order(names: Sequence[str], seed: int) -> np.ndarray:
+    """Returns all pictures in an order that depends on their names, which added pictures hardly change: int64 [N]."""
+    keys = [hashlib.sha256(f"{seed}\n{name}".encode()).digest() for name in names]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+
+
+def drawn(order: np.ndarray, labelled: Collection[int]) -> np.ndarray:
+    """Returns the labelled pictures that are a random sample of all, int64.
+
+    They are those of the longest beginning of the random order of which nine in ten are labelled.
+    """
+    has_label = np.isin(order, [*labelled])
+    enough = np.flatnonzero(np.cumsum(has_label) >= 0.9 * np.arange(1, len(order) + 1))
+    return order[: enough[-1] + 1][has_label[: enough[-1] + 1]] if len(enough) else order[:0]
+
+
+def choose(known: Known, labels: int, count: int, seed: int, order: np.ndarray) -> tuple[list[int], str]:
     """Returns typical pictures up to `COVERING` labels, then unsure ones that are unlike each other; and which it was.
 
-    This order was better than chance at each number of labels (studies/label).
+    Of the studied orders this one was better than chance at each number of labels (studies/label).
+
+    Args:
+      known: the pictures.
+      labels: how many have one.
+      count: how many are chosen.
+      seed: of the choice.
+      order: all pictures in a random order, from which every fourth of the chosen ones is taken.
     """
+    free = order[~np.isin(order, known.labelled)]
+    at_random = free[: (labels + count) // SAMPLED - labels // SAMPLED].tolist()
+    rest = known._replace(labelled=np.append(known.labelled, at_random).astype(np.int64))
     if known.margins is None or labels < COVERING:
-        return typical(known, count, seed), "pictures that stand for many others"
-    return unsure_and_apart(known, count, seed), "pictures that the classifier is least sure of"
+        chosen, why = typical(rest, count - len(at_random), seed), "pictures that stand for many others"
+    else:
+        chosen, why = unsure_and_apart(rest, count - len(at_random), seed), "pictures that it is least sure of"
+    random = np.random.default_rng(seed)  # the two kinds are mixed, lest they are labelled with different care
+    return random.permutation([*chosen, *at_random]).tolist(), f"{why}, and a quarter at random"
 
 
 ORDERS: dict[str, Callable[[Known, int, int], list[int]]] = {
-    "default": lambda known, count, seed: choose(known, len(known.labelled), count, seed)[0],
+    "default": lambda known, count, seed: choose(
+        known, len(known.labelled), count, seed, np.random.default_rng(0).permutation(len(known.directions))
+    )[0],
     "random": at_random,
     "farthest": farthest,
     "least_sure": least_sure,

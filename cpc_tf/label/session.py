@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from cpc_tf.drawing import map as embedding_map
+from cpc_tf.files import reason
 from cpc_tf.label import finish, guesses, order
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import Gallery
@@ -42,6 +45,7 @@ class Session:
     def __init__(self, config: LabelConfig, gallery: Gallery):
         self.config, self.gallery = config, gallery
         self._names = gallery.pictures.names
+        self._random_order = order.random_order(self._names, config.seed)
         self._index = {name: i for i, name in enumerate(self._names)}
         self.table = LabelTable(os.path.expanduser(config.labels), self._names)
         if not config.multi_label and any(len(label.classes) != 1 for label in self.table.of.values()):
@@ -88,7 +92,7 @@ class Session:
                 "classes": self._class_records(),
                 "undo": undo,
                 "redo": redo,
-                "figures": figures._asdict() | {"slips": len(figures.slips)} if figures else None,
+                "figures": {**figures._asdict(), "slips": len(figures.slips)} if figures else None,
                 "pending": self._measured < self._wanted,
                 "version": self._guessed,
                 "remarks": self._remarks,
@@ -156,7 +160,7 @@ class Session:
                 self._put_off.clear()
             known = known._replace(labelled=np.union1d(labelled, [*self._put_off]).astype(np.int64))
         seed = 1000 * self.config.seed + len(labelled)
-        chosen, why = order.choose(known, len(labelled), count, seed)
+        chosen, why = order.choose(known, len(labelled), count, seed, self._random_order)
         with self._lock:
             self._put_off |= {*chosen}
             self._last_shown = chosen
@@ -256,18 +260,29 @@ class Session:
             with self._changed:
                 self._changed.wait_for(lambda: self._measured < self._wanted)
                 state = self._wanted
-                known = guesses.labelled(self.table.of, self._names, self.table.classes, self.config.multi_label)
-            if self._guessed < state:
-                result = guesses.guess(self.gallery, known)
-                with self._changed:
-                    self._guesses, self._guessed = result, state
-                    self._changed.notify_all()
-            with self._lock:
-                is_current = self._wanted == state
-            if is_current:
-                figures = guesses.measure(self.gallery, known, self.config.seed)
+                given = self.table.of, self._names, self.table.classes, self.config.multi_label
+                known = guesses.labelled(*given, self._random_order)
+            try:
+                self._compute(known, state)
+            except Exception as error:  # labels can still be given
+                traceback.print_exc(file=sys.stderr)
                 with self._lock:
-                    self._figures, self._measured = figures, state
+                    self._remarks = [f"the classifier failed: {reason(error)}"]
+                    self._guesses = self._figures = None
+                    self._guessed = self._measured = state
+
+    def _compute(self, known: guesses.Labelled, state: int) -> None:
+        if self._guessed < state:
+            result = guesses.guess(self.gallery, known)
+            with self._changed:
+                self._guesses, self._guessed = result, state
+                self._changed.notify_all()
+        with self._lock:
+            if self._wanted != state:
+                return
+        figures = guesses.measure(self.gallery, known, self.config.seed)
+        with self._lock:
+            self._figures, self._measured = figures, state
 
     def _labelled(self) -> set[int]:
         with self._lock:
