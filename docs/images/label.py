@@ -90,9 +90,9 @@ def main():
                 time.sleep(1)
             time.sleep(5)  # until what it said last is gone
             picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
-            # In half the bytes: 5 bits of red and green, 4 of blue.
+            # In half the bytes: 5 bits of green, 4 of red and blue.
             table = [
-                value & mask | value >> bits for bits, mask in ((5, 0xF8), (5, 0xF8), (4, 0xF0)) for value in range(256)
+                value & mask | value >> bits for bits, mask in ((4, 0xF0), (5, 0xF8), (4, 0xF0)) for value in range(256)
             ]
             picture = picture.point(table)
             picture.save(pathlib.Path(__file__).with_suffix(".png"), optimize=True)
