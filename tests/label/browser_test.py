@@ -241,7 +241,7 @@ def test_names_are_text(page, served):
     page.driver.current_url  # noqa: B018 raises if there is an alert
 
 
-def test_check_map_and_finish(page, served):
+def test_accepts_the_surest_guesses(page, served):
     page.open(served.address)
     page.new_class("red")
     page.new_class("blue")
