@@ -237,10 +237,14 @@ async function give(how, name = "", { by = "person", grid = current(), pictures 
   return sent;
 }
 
+// Classes have their keys before the server has answered.
+const coming = [], classNames = () => [...new Set([...state.classes.map(({ name }) => name), ...coming])];
+
 function giveClass(name, options) {
-  const isNew = !state.classes.some((one) => one.name === name); // its key is known before the server has answered
-  if (isNew) state = { ...state, classes: [...state.classes, { name, count: 0, accepted: 0, color: "gray" }] };
-  return give(state.multi_label ? "add" : "set", name, options);
+  const sent = () => give(state.multi_label ? "add" : "set", name, options);
+  if (classNames().includes(name)) return sent();
+  coming.push(name);
+  return sent().finally(() => coming.splice(coming.indexOf(name), 1));
 }
 
 function toggleClass(name) {
@@ -324,9 +328,9 @@ function listed(start) {
 }
 
 // Adds to All while its end is near; an observer reports anew when it is told to observe anew.
-const scrolled = new IntersectionObserver(async ([end]) => {
+const scrolled = new IntersectionObserver(async (entries) => {
   const turn = turns, name = $("filter").value;
-  if (!end.isIntersecting || view !== "all") return;
+  if (!entries.at(-1).isIntersecting || view !== "all") return;
   scrolled.disconnect();
   const start = everything.tiles.filter(({ picture }) => !name || picture.labels.includes(name)).length;
   const { pictures } = await listed(start);
@@ -549,7 +553,7 @@ document.addEventListener("keydown", (event) => {
   if (["Enter", " "].includes(key) && target.closest("button, a, summary, canvas")) return; // it is theirs
   if (($("keys").open && key !== "?") || ($("large").open && key === "Escape")) return;
   const action = control && key !== "a" ? KEYS[key === "y" || shiftKey ? "redo" : "undo"] :
-    /^[1-9]$/.test(key) ? () => toggleClass(state.classes[key - 1]?.name) :
+    /^[1-9]$/.test(key) ? () => toggleClass(classNames()[key - 1]) :
     /^Arrow/.test(key) ? grid && (() => grid.step(key, shiftKey)) : !["undo", "redo"].includes(key) && KEYS[key];
   if (!action) return;
   event.preventDefault();
