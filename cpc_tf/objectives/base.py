@@ -72,6 +72,8 @@ class Objective(keras.Model, abc.ABC):
     INDEXED: ClassVar[bool] = False
     # Whether `between_epochs` is called at the start and after each epoch.
     PERIODIC: ClassVar[bool] = False
+    # What is a function of the length of the run, for a line when that changes, e.g. "the momentum of the copy".
+    FOLLOWS_LENGTH: ClassVar[str] = ""
 
     def __init__(self, encoder: Network, settings: ObjectiveSettings, precision: str = "float32"):
         super().__init__(name=self.NAME.replace("+", "_and_"), dtype=policy(precision))

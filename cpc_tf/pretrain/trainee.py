@@ -59,6 +59,7 @@ class Pretraining(Trainee):
             if config.initial_encoder:
                 initialize(self.model.encoder, config.initial_encoder)
                 self.model.begin()
+            self.follows_length = ", ".join(x.FOLLOWS_LENGTH for x in self.model.objectives if x.FOLLOWS_LENGTH)
             rate = warm_up(chosen.learning_rate, chosen.schedule, chosen.warmup_steps, train_steps)
             self.optimizer = adam(rate, chosen.beta1, chosen.beta2, chosen.epsilon)
         _refuse_replicas(kind, self.model, strategy, config.training.strategy)
