@@ -88,6 +88,12 @@ class Pretraining(Trainee):
         spread = ["feature_std", "effective_rank"] if self.model.LATENTS else []
         return ["loss", "gradient_norm", *spread, *self.model.metric_names]
 
+    @property
+    def batch_specs(self) -> dict[str, tf.TensorSpec]:
+        """The batch of a replica: its views, uint8, and with an `INDEXED` objective the 'index' of each, int64."""
+        views = {name: tf.TensorSpec([self.rows, *shape], tf.uint8) for name, shape in self._shapes.items()}
+        return {**views, "index": tf.TensorSpec([self.rows], tf.int64)} if self.model.INDEXED else views
+
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
         views = [tf.ensure_shape(batch[name], [None, *shape]) for name, shape in self._shapes.items()]
         return (*views, batch["index"]) if self.model.INDEXED else tuple(views)
