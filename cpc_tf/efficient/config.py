@@ -19,18 +19,7 @@ from cpc_tf.efficient.propagation_config import NONE, SELF_TRAINING, Propagation
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.encoders.released import MODULE
-from cpc_tf.settings import (
-    LARGEST,
-    WIDEST,
-    ConfigError,
-    Settings,
-    count,
-    fraction,
-    rate,
-    replace,
-    setting,
-    to_flagfile,
-)
+from cpc_tf.settings import LARGEST, WIDEST, ConfigError, Settings, count, fraction, rate, replace, setting, to_flagfile
 from cpc_tf.training.config import (
     NO_PARTS_OF_BATCHES,
     ONLY_PRETRAINING,

@@ -48,10 +48,8 @@ def pretrain(config: PretrainConfig) -> dict:
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
     data, monitor, kind = config.data, config.monitor, config.objective.kind
     if kind.INDEXED and data.share_records:
-        raise ConfigError(
-            f"--share_records: --objective={config.objective.objective} looks up each image by its place in the "
-            "dataset, so that each of several hosts reads only its own anyway; leave it out"
-        )
+        why = "looks up each image by its place in the dataset, and a host reads only its own anyway; leave it out"
+        raise ConfigError(f"--share_records: --objective={config.objective.objective} {why}")
     source = probed = catalog.open_source(data, data.split)
     splits, notes = [catalog.used_of("split", data.split, source)], []
     if monitor.probe_every and (monitor.probe_split or data.origin != data.dataset):

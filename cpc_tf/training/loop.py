@@ -206,16 +206,14 @@ def resume(
     return step
 
 
-def describe_changes(
-    before: Mapping[str, Any], now: Mapping[str, Any], step: int, follows_length: str = ""
-) -> list[str]:
+def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: int, follows: str = "") -> list[str]:
     """Returns a sentence for each allowed change that affects the figures of a resumed run.
 
     Args:
       before: run.json of the sessions so far. What is missing or damaged there is not compared.
       now: the same of this session.
       step: the step that the run resumes from.
-      follows_length: see `Trainee`.
+      follows: `Trainee.follows_length`.
     """
     changes, rates = [], []
     hosts = now.get("hosts")
@@ -225,9 +223,9 @@ def describe_changes(
             "the images come in another order, and in this epoch some come twice and some not at all"
         )
     length, length_before = now.get("train_steps"), before.get("train_steps")
-    if follows_length and isinstance(length_before, int) and length_before != length:
+    if follows and isinstance(length_before, int) and length_before != length:
         changes.append(
-            f"from step {step} on {follows_length} follows another schedule, since the length of the run changed: it "
+            f"from step {step} on {follows} follows another schedule, since the length of the run changed: it "
             f"ends at step {length} in place of step {length_before}"
         )
     for name, config in now["schedules"].items():
