@@ -15,7 +15,7 @@ setuptools.setup(
     packages=[*setuptools.find_packages(include=["cpc_tf", "cpc_tf.*"]), *DATA],
     package_dir=DATA,
     package_data={
-        "": ["*.cc", "*.h", "*.sh", "*.md", "*.css", "*.jinja", "py.typed", "*.pyi"],
+        "": ["*.cc", "*.h", "*.sh", "*.md", "*.css", "*.html", "*.js", "*.jinja", "py.typed", "*.pyi"],
         **{package: ["**"] for package in DATA},
     },
 )

@@ -42,6 +42,12 @@ _COMMANDS = (
         "cpc_tf.listing:listing",
     ),
     Command(
+        "label",
+        "give pictures their classes in the browser: few well chosen labels",
+        "cpc_tf.label.config:LabelConfig",
+        "cpc_tf.label.run:main",
+    ),
+    Command(
         "classify",
         "train a classifier on labelled pictures in a minute, and say what is on new ones",
         "cpc_tf.classify.config:ClassifyConfig",

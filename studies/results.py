@@ -61,6 +61,7 @@ OVER = {
     **{"augmentation": "encoders", "ladder": "encoders", "photos": "encoders, each with its own labels"},
     **{"imagenette-224": "encoders, each with its own labels", "imagenette-128px": "choices of labels, on one encoder"},
     "transfer": "choices of labels, at 64 px with an encoder each",
+    "label": "choices of four fifths of the pictures",
     "detection": "encoders at 64 px, detectors on one encoder at 128 px",
 }
 
@@ -271,7 +272,7 @@ def of_programs(table: Callable[[Sequence[dict]], str]) -> str:
 PROGRAMS = {"scale": scale.training, "growth": scale.growth, "programs": compiled.programs, "wire": compiled.wire}
 TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(hand_table, name) for name in by_hand()},
-    **{name: functools.partial(study_table, name) for name in ("augmentation", "causes", "health")},
+    **{name: functools.partial(study_table, name) for name in ("augmentation", "causes", "health", "label", "rivals")},
     "summary": summary,
     "claims": claims,
     "label_curve": functools.partial(label_curve, "imagenette-128px"),

@@ -41,6 +41,7 @@ STUDIES = (
     "health",
     "release",
     "rivals",
+    "label",
 )
 MODULE = "modules/imagenette_128px"
 

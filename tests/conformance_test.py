@@ -32,7 +32,7 @@ from tests import modules, samples
 from tests.evaluation import traffic
 
 LENGTH = ["--batch_size=4", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
-TIMES = ("wall_seconds", "images_per_second", "waiting", "read_gb")  # of a result
+TIMES = ("wall_seconds", "cpu_seconds", "images_per_second", "waiting", "read_gb")  # of a result
 ROUNDING = 1e-4  # allowed `difference` of several devices to one
 CASES = {name: (task, []) for name, task in TASKS.items() if name not in ("pretrain", "classify")}
 CASES["efficient-uda"] = (

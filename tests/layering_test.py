@@ -45,6 +45,7 @@ ALLOWED = {
     "efficient": SHARED | {"drawing"},
     "detect": SHARED | {"drawing", "boxes"},
     "embed": SHARED | {"pictures", "drawing"},
+    "label": SHARED | {"classify", "pictures", "drawing", "embed"},
     "predict": SHARED | {"pictures", "drawing"},
     "listing": SHARED | {"pictures", "boxes", "detect", "embed"},
     "report": SHARED | {"drawing", "pretrain", "linear", "efficient", "detect"},

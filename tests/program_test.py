@@ -85,6 +85,7 @@ print(heavy())
 """
     refusals = {  # what is missing after these words; a value that is refused
         "data": (["--output"], "Missing value for flag", "--sixteen_bit=8"),
+        "label": ([], "--pictures= is empty", "--labels=x.txt"),
         "classify": (["--encoder="], "--encoder= is empty", "--class_weights=all"),
         "pretrain": ([], "--workdir= is empty", "--steps_to_predict=9"),
         "linear": (["--workdir=x"], "--encoder= is empty", "--patch_stride=7"),

@@ -118,6 +118,11 @@ TABLE = [
     ("pretrain", "--augment_changes=posterize.fewest=9", "posterize.fewest=9: .*, at least 1 and at most 8"),
     ("pretrain", "--augment=v1 --augment_changes=autoaugment=2", "--augment=v1 has no primitives to choose 2 from"),
     # ---- encoders and modules
+    ("label", "--pictures=EMPTY/none --encoder=pixels --labels=EMPTY/l.csv", "none: there is no such folder$"),
+    ("label", "--pictures=EMPTY --encoder=pixels --labels=EMPTY/l.csv", "EMPTY: no picture in this folder"),
+    ("label", "--pictures=PICTURES --labels=labels.xlsx", "^--labels=labels.xlsx: must end with .csv$"),
+    ("label", "--pictures=gs://bucket/x", "^--pictures=gs://bucket/x: must be on a disk of this machine"),
+    ("label", "--pictures=PICTURES --encoder=", "^--encoder= is empty: name an encoder"),
     ("embed", f"{EMBED} --encoder=", "^--encoder= is empty"),
     ("embed", f"{EMBED} --encoder=random:", "^--encoder=random: is empty: .*random:"),
     ("embed", f"{EMBED} --encoder=random:/nowhere", "^--encoder=/nowhere: there is no such directory"),

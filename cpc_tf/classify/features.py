@@ -78,6 +78,13 @@ class PictureEncoder:
         both = self._vectors(tf.concat([images, images[:, :, ::-1]], 0))  # [2 N, D]
         return tf.reduce_mean(tf.stack(tf.split(both, 2)), 0)
 
+    def encode_batch(self, images: np.ndarray | tf.Tensor) -> np.ndarray:
+        """Prepared images uint8 [N, S, S, 3] -> features float32 [N, D]. Raises ConfigError if any is not finite."""
+        features = self._compiled(images).numpy()
+        if not np.isfinite(features).all():
+            raise ConfigError("the encoder gives features that are not finite; another --encoder or --endpoint may do")
+        return features
+
     def encode(self, source: Source, batch_size: int, progress: Callable[[int], None]) -> np.ndarray:
         """Returns the features of all pictures of a source, in its order, float32 [N, D].
 
@@ -96,17 +103,14 @@ class PictureEncoder:
         images = source.ordered().map(prepare, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(2)
         blocks, done = [], 0
         for batch in images:
-            blocks.append(self._compiled(batch).numpy())
+            blocks.append(self.encode_batch(batch))
             done += len(blocks[-1])
             progress(done)
         if done != source.num_examples:
             raise ConfigError(
                 f"the data ended after {done:,} of {source.num_examples:,} pictures; a file is shorter than before"
             )
-        features = np.concatenate(blocks)
-        if not np.isfinite(features).all():
-            raise ConfigError("the encoder gives features that are not finite; another --endpoint may do")
-        return features
+        return np.concatenate(blocks)
 
 
 def _stamp(module: str) -> list[tuple[str, int, int]]:

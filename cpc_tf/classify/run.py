@@ -66,12 +66,15 @@ def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
     if pool := _unlabelled(config, source, kind):
         tell(f"{pool.num_examples:,} pictures without labels are encoded, too")
         examples = examples._replace(unlabelled=_encoded(encoder, pool, config, workdir))
-    result, classifier, predictions = _learned(config, source, encoder, examples, kind)
+    accepted = source.accepted() if isinstance(source, folder.FolderSource) else np.zeros(len(features), bool)
+    person = np.flatnonzero(~accepted)  # what is measured is measured on labels that a person gave
+    result, classifier, predictions = _learned(config, source, encoder, examples, kind, person)
     for line in described(result, config):
         tell(line)
     if config.curve:
         with _clocked("label curve") as advance:
-            result["curve"] = label_curve(config, source, examples, kind, workdir, advance)
+            given = restricted(source, person), examples.take(person)
+            result["curve"] = label_curve(config, *given, kind, workdir, advance)
         tell(f"{workdir}/curve.png: the accuracy by the number of labels")
     if workdir:
         _write(config, workdir, result, classifier, predictions)
@@ -138,9 +141,17 @@ def _encoded(encoder: PictureEncoder, source: Source, config: ClassifyConfig, wo
 
 
 def _learned(
-    config: ClassifyConfig, source: Source, encoder: PictureEncoder, examples: Examples, kind: LabelKind
+    config: ClassifyConfig,
+    source: Source,
+    encoder: PictureEncoder,
+    examples: Examples,
+    kind: LabelKind,
+    person: np.ndarray,
 ) -> tuple[dict[str, Any], logistic.Linear, str]:
-    """Returns the content of result.json, the classifier trained on all labels, and the content of predictions.csv."""
+    """Returns the content of result.json, the classifier trained on all labels, and the content of predictions.csv.
+
+    The accuracy and the predictions are of the examples `person`, whose labels are no accepted guesses.
+    """
     balanced, count = config.class_weights == BALANCED, len(examples.features)
     with _clocked("cross-validation") as advance:
         validated = logistic.validate(examples, kind, balanced, config.seed, advance)
@@ -161,15 +172,17 @@ def _learned(
         "made": provenance.made(),
         **({"multi_label": True} if source.multi_label else {}),
     }
-    if validated is None:
+    if count > len(person):
+        result["accepted_guesses"] = count - len(person)
+    if validated is None or not len(person):
         return result, classifier, ""
-    logits = validated.logits
-    right = logits.argmax(1) == examples.labels if kind is label_kinds.SINGLE_LABEL else None
-    forecast = None if right is None else logistic.forecast(right, validated.halved.argmax(1) == examples.labels)
+    logits, halved, labels = validated.logits[person], validated.halved[person], examples.labels[person]
+    single = kind is label_kinds.SINGLE_LABEL
+    forecast = logistic.forecast(logits.argmax(1) == labels, halved.argmax(1) == labels) if single else None
     result |= {
-        **kind.score(logits, examples.labels),
-        "classes": kind.classes(logits, examples.labels, source.class_names),
-        "calibration": calibration(*kind.choices(logits, examples.labels), count, validated.temperature),
+        **kind.score(logits, labels),
+        "classes": kind.classes(logits, labels, source.class_names),
+        "calibration": calibration(*kind.choices(logits, labels), len(person), validated.temperature),
         "cross_validation": {name: getattr(validated, name) for name in ("folds", "repeats", "strength")},
         **(
             {}
@@ -178,7 +191,8 @@ def _learned(
         ),
         **({"forecast": {**forecast._asdict(), "tells": forecast.tells}} if forecast else {}),
     }
-    predictions = predictions_csv(source.names(), logits, examples.labels, source.class_names, kind)
+    names = source.names()
+    predictions = predictions_csv([names[i] for i in person], logits, labels, source.class_names, kind)
     return result, classifier, predictions
 
 
@@ -186,8 +200,11 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
     """Yields lines for the user that explain a result."""
     kind, labels = label_kinds.of_result(result), result["num_train_labels"]
     if "cross_validation" not in result:
-        yield "accuracy: not measured, since no class has two pictures; label more"
+        whose = " with a label that a person gave" if result.get("accepted_guesses") else ""
+        yield f"accuracy: not measured, since no class has two pictures{whose}; label more"
         return
+    if guesses := result.get("accepted_guesses"):
+        yield f"{guesses:,} of the labels are accepted guesses (by=model): learned from, but not counted below"
     if pool := result.get("unlabelled"):
         used = "used by self-training" if pool["learned_from"] else "not used, since self-training does not help"
         yield f"{pool['pictures']:,} pictures without labels: {used}"

@@ -88,6 +88,10 @@ class FolderSource(Files, IndexedSource):
             # Whole groups are drawn, so another group is another draw.
             yield name, size, f"{mark}, group {group}" if group else mark
 
+    def accepted(self) -> np.ndarray:
+        """Returns whether the label of each picture is a guess that a person accepted, bool [N]."""
+        return self.table.accepted[self.rows]
+
     def groups(self) -> np.ndarray:
         rows = self.rows.tolist()
         first_of = draws.together(self.table, rows)
@@ -300,7 +304,8 @@ def _joined(data, labelled, pictures):
     free = np.array([place_of[path] for path in paths], np.int64)
     splits[mine] = np.union1d(splits.get(mine, free), free)
     labels, groups = np.full(len(every), None, object), np.full(len(every), "", object)
-    groups[places] = labelled.groups
+    accepted = np.zeros(len(every), bool)
+    groups[places], accepted[places] = labelled.groups, labelled.accepted
     for row in np.flatnonzero(texts != ""):
         labels[places[row]] = (texts[row],)
     notes = [f"--unlabelled={data.unlabelled}: {len(paths)} images"]
@@ -318,6 +323,7 @@ def _joined(data, labelled, pictures):
         bases={**{name: prefix + base[max(0, deeper) :] for name, base in labelled.bases.items()}, mine: ""},
         labels=labels,
         groups=groups,
+        accepted=accepted,
         flag=f"{labelled.flag} --unlabelled={data.unlabelled}",
         notes=(*labelled.notes, *notes),
     )

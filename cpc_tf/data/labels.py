@@ -11,7 +11,7 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -36,7 +36,8 @@ _LABEL = (
     {"label", "labels", "class", "classes", "classname", "category", "categories", "tags", "target"},
     {"tag", "labelname", "classid", "labelid", "species", "diagnosis", "finding", "findings", "findinglabels"},
 )
-_GROUP = {"group"}
+_GROUP, _BY = {"group"}, {"by"}
+MODEL = "model"  # in the column `by`: the class is a guess of a classifier, which a person accepted
 _DELIMITERS = "\t,;"
 _LARGEST = 2**28  # bytes
 _LONGEST_FIRST = 10_000  # characters of the first line that are read to tell columns
@@ -55,7 +56,8 @@ def add(table: Table, data: PicturesConfig) -> Table:
       ConfigError: as `read` and `match`, or more than 1 % of the rows have no picture.
     """
     flag, pictures = f"--labels={data.labels}", table.names.tolist()
-    classes_of, absent, groups, title = match(data.labels, read(data.labels), pictures)
+    matched = match(data.labels, read(data.labels), pictures)
+    classes_of, absent, groups, title = matched[:4]
     count, there = len(classes_of) + len(absent), f"which has {listed(pictures[:_SHOWN])}"
     if not classes_of:
         raise ConfigError(f"{flag}: none of its {count} files is in {table.root}, e.g. {listed(absent)}; {there}")
@@ -75,7 +77,12 @@ def add(table: Table, data: PicturesConfig) -> Table:
         counted = listed([f"{text} ({number})" for text, number in unknown.items()])
         notes.append(f"taken for no label yet, as a blank in --labels: {counted}")
     group_of_row = np.array([groups.get(name, "") for name in pictures], object)
-    return dataclasses.replace(table, labels=labels, groups=group_of_row, notes=(*table.notes, *notes))
+    accepted = np.array([name in matched.accepted for name in pictures], bool)
+    if count := int((accepted & np.not_equal(labels, None)).sum()):
+        notes.append(f"guesses that a person accepted (by=model in --labels): {count}, which no test is drawn from")
+    return dataclasses.replace(
+        table, labels=labels, groups=group_of_row, accepted=accepted, notes=(*table.notes, *notes)
+    )
 
 
 class Content(NamedTuple):
@@ -84,14 +91,18 @@ class Content(NamedTuple):
     classes: Rows  # of the files as the table names them, in its order
     groups: Mapping[str, str] = {}  # {file: its group}, of those that have one
     first: str = ""  # the file of line 1, if that may be a header
+    accepted: Collection[str] = ()  # files whose class is a guess that a person accepted
+    titles: Sequence[str] = ()  # of the columns other than file, label and by
+    others: Mapping[str, Sequence[str]] = {}  # {file: its cells in these columns}
 
 
 def read(path: str) -> Content:
     """Reads a table of files and classes.
 
     Columns are separated by tabs, commas or semicolons. A header such as `file,label` is optional; with one there may
-    be more columns: those of `group` belong together, others are not used. Several classes of a picture are separated
-    by semicolons: `1.jpg,cat;dog`. A blank is no label yet; `no class` says that a picture has none of the classes.
+    be more columns: those of one `group` belong together; `model` in the column `by` says that the class is a guess
+    which a person accepted; others are not used. Several classes of a picture are separated by semicolons:
+    `1.jpg,cat;dog`. A blank is no label yet; `no class` says that a picture has none of the classes.
 
         read("labels.csv").classes  # {"1.jpg": ("cat",), "cats/2.jpg": ("cat", "dog"), "3.jpg": (), "4.jpg": None}
 
@@ -106,14 +117,20 @@ def read(path: str) -> Content:
     if not lines:
         raise ConfigError(f"{where}: is empty; it needs lines such as pictures/1.jpg,cat")
     delimiter, columns = _columns_of(path, lines)
-    content_of, line_of = {}, {}
+    content_of, line_of, others, accepted, titles = {}, {}, {}, set(), []
     table = csv.reader(lines, delimiter=delimiter, strict=True)
+    rest = [i for i in range(columns.count) if i not in (columns.file, columns.label, columns.by)]
     rows = ((table.line_num, row) for row in table if any(map(str.strip, row)))
     try:
         if columns.header:
-            next(rows)
+            _, header = next(rows)
+            titles = [header[i] for i in rest]
         for number, row in rows:
             name, *content = _parsed(path, number, row, columns)
+            cells = dict(enumerate(row))
+            if columns.by is not None and cells.get(columns.by, "").strip() == MODEL:
+                accepted.add(name)
+            others[name] = [csv_text(cells.get(i, "")) for i in rest]
             if content_of.setdefault(name, content) != content:
                 raise ConfigError(
                     f"{where}: {shown(name)} has {_text(*content_of[name])} in line {line_of[name]} "
@@ -125,13 +142,14 @@ def read(path: str) -> Content:
     if not content_of:
         raise ConfigError(f"{where}: has a header only; it needs lines such as pictures/1.jpg,cat")
     classes, groups = ({name: content[i] for name, content in content_of.items()} for i in range(2))
-    if pair := _joined({text for labels in classes.values() for text in labels or ()}):
+    if pair := joined({text for labels in classes.values() for text in labels or ()}):
         raise ConfigError(
             f"{where}: the class {shown(pair[0])} joins classes of the table by {pair[1]!a}; write several classes "
             "with semicolons, cat;dog, and the name of one with _ in its place"
         )
     groups = {name: group for name, group in groups.items() if group and not names.is_nothing(group)}
-    return Content(classes, groups, "" if columns.header else next(iter(classes)))
+    first = "" if columns.header else next(iter(classes))
+    return Content(classes, groups, first, accepted, titles, others if titles else {})
 
 
 class Matched(NamedTuple):
@@ -141,6 +159,8 @@ class Matched(NamedTuple):
     absent: list[str]  # rows without a picture
     groups: Mapping[str, str] = {}  # {picture: its group}
     title: str = ""  # what line 1 has in place of a file, if it is a header after all
+    accepted: Collection[str] = ()  # pictures whose class is a guess that a person accepted
+    rows: Mapping[str, str] = {}  # {picture: its row}
 
 
 def match(path: str, table: Content, pictures: Collection[str]) -> Matched:
@@ -181,7 +201,8 @@ def match(path: str, table: Content, pictures: Collection[str]) -> Matched:
         others = [other for name, other in table.classes.items() if name != table.first]
         title = table.first if labels and others and labels not in others else ""
     classes = {name: labels for name, (labels, _) in content_of.items()}
-    return Matched(classes, [row for row in absent if row != title], groups, title)
+    accepted = {name for name, row in row_of.items() if row in table.accepted}
+    return Matched(classes, [row for row in absent if row != title], groups, title, accepted, row_of)
 
 
 class _Columns(NamedTuple):
@@ -192,6 +213,7 @@ class _Columns(NamedTuple):
     group: int | None
     count: int
     header: bool
+    by: int | None = None
 
 
 def _lines(path):
@@ -225,9 +247,10 @@ def _columns_of(path, lines):
     cells = {delimiter: next(csv.reader([first], delimiter=delimiter)) for delimiter in _DELIMITERS}
     for delimiter, row in cells.items():
         titles = [re.sub(r"[\W_]+", "", title.casefold()) for title in row]
-        files, labels, groups = (places(titles, usual) for usual in (_FILE, _LABEL, (_GROUP,)))
+        files, labels, groups, by = (places(titles, usual) for usual in (_FILE, _LABEL, (_GROUP,), (_BY,)))
         if len(files) == len(labels) == 1 and len(groups) < 2:
-            return delimiter, _Columns(files[0], labels[0], *groups or [None], len(titles), header=True)
+            first_by = by[0] if by else None
+            return delimiter, _Columns(files[0], labels[0], *groups or [None], len(titles), header=True, by=first_by)
         if max(map(len, (files, labels, groups))) > 1:
             raise ConfigError(f"--labels={shown(path)}: its header has several such columns; name two file and label")
         if files and groups:
@@ -333,7 +356,7 @@ def _classes(text: str) -> tuple[str, ...] | None:
     return ()
 
 
-def _joined(classes: Collection[str]) -> tuple[str, str] | None:
+def joined(classes: Collection[str]) -> tuple[str, str] | None:
     """Returns the name of a class that joins others by a separator, with this separator; None if there is none."""
     for separator in _OTHERS:
         parts = {name: [part.strip() for part in name.split(separator)] for name in classes if separator in name}

@@ -59,13 +59,15 @@ def _with_test(table, seed):
     rows, base = table.splits[train].tolist(), table.bases[train]
     together = draws.together(table, rows)
     class_of = classes.strata(table, [train])
+    class_of = np.where(table.accepted, "", class_of)  # no test is drawn from guesses
     test = {*draws.held_out(table.names, rows, class_of, base, seed, TEST_PART, together)}
     if not test:
         return table
     if table.labels is not None:  # pictures without a label go with their group: the encoder must not see it either
         groups = {together[row] for row in test if row in together}
         test |= {row for row in rows if together.get(row) in groups}
-    splits = {train: np.array([row for row in rows if row not in test], np.int64), "test": np.array(sorted(test))}
+    tested = np.array(sorted(row for row in test if not table.accepted[row]), np.int64)
+    splits = {train: np.array([row for row in rows if row not in test], np.int64), "test": tested}
     notes = [f"no folder val or test: a fifth of each class is the split test, drawn with seed {seed}"]
     if together:
         count = len({*together.values()})

@@ -30,6 +30,7 @@ class Table:
       files: str [N], relative to the root; '' if there is no such file. By default they are `names`.
       labels: the classes of each in a tuple, None of one without a label; None for all: the folders are the classes.
       groups: str [N], from --labels: pictures with the same text are drawn together; '' of one that is alone.
+      accepted: bool [N], from --labels: the class is a guess that a person accepted, so that no test is drawn from it.
       one_test: whether `val` and `test` both mean the only split of these kinds.
       notes: lines for the user.
       cache_dir: where findings about its files are kept, see `files.remember`.
@@ -46,6 +47,7 @@ class Table:
     files: np.ndarray | None = None
     labels: np.ndarray | None = None
     groups: np.ndarray | None = None
+    accepted: np.ndarray | None = None
     one_test: bool = False
     notes: tuple[str, ...] = ()
     cache_dir: str = ""
@@ -55,8 +57,9 @@ class Table:
     def __post_init__(self):
         files = self.names if self.files is None else self.files
         groups = np.full(len(files), "", object) if self.groups is None else self.groups
+        accepted = np.zeros(len(files), bool) if self.accepted is None else self.accepted
         stats = walk.stats(self.root, files) if self.stats is None else self.stats
-        for name, value in (("files", files), ("groups", groups), ("stats", stats)):
+        for name, value in (("files", files), ("groups", groups), ("accepted", accepted), ("stats", stats)):
             object.__setattr__(self, name, value)
 
     @functools.cached_property

@@ -124,6 +124,7 @@ def train(
                 record["waiting"], slowest = _longest_wait(strategy, record["waiting"])
             record["images_per_second"] = progress.rate * config.batch_size
             record["wall_seconds"] = seconds + progress.seconds
+            record["cpu_seconds"] = time.process_time()  # of this process since its start
             if (read := bytes_read()) is not None:
                 record["read_gb"] = read / 1e9  # by this process since its start
             for name in _CHECKED:

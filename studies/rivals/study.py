@@ -3,10 +3,11 @@
     python -m studies rivals --pictures=FOLDER --minutes=30
     python -m studies rivals --pictures=FOLDER --minutes=3 --only=encoder=small
 
-FOLDER has train/CLASS and val/CLASS. An objective's length in steps is what fits into the minutes, by the seconds of a
-step that `prepare` measures first. Two trials of the learning rate each, the same for all; the better one by neighbours
-among held-out training pictures counts, and a detector is trained on it. Settings are those of the papers, but for
-banks, queues and clusters, which are scaled to some thousands of pictures, and for the optimizer, which is one for all.
+FOLDER has train/CLASS and val/CLASS. An objective's length in steps is what fits into the minutes, by the CPU seconds
+of a step that `prepare` measures first. Two trials of the learning rate each, the same for all; the better one by
+neighbours among held-out training pictures counts, and a detector is trained on it. Settings are those of the papers,
+but for banks, queues and clusters, which are scaled to some thousands of pictures, and for the optimizer, which is one
+for all.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ ENCODERS = {
     "base": (128, 144, ["--patch_size=32", "--patch_stride=24"]),
     "small": (64, 72, []),
 }  # image, resize, patches
+PRECISION = "--precision=float32"  # many processors compute bfloat16 slower than float32
 DETECTORS = {"base": "detect_128px", "small": "detect"}  # presets of collages
 MEASURES = {"knn": "neighbours", "0.01": "1 %", "0.1": "10 %", "1": "100 %"}  # key of a record -> title
 CLASSES, BOXES = "classes", "boxes"  # what a record measures: classification or detection
 SUPERVISED, UNTRAINED = "labels", "untrained"
-PATCHES = ("cpc", "relative_position")  # objectives on a grid of patches; the others see whole images
+PATCHES = {"cpc", "relative_position"}  # objectives on a grid of patches; the others see whole images
 # Objective, in the order of the paper's tables -> its settings.
 OBJECTIVES = {
     "cpc": [],
@@ -42,15 +44,17 @@ OBJECTIVES = {
     "moco": ["--queue_length=4096"],
     "pirl": ["--pirl_negatives=1024"],
     "cmc": ["--augment=none", "--cmc_negatives=1024"],
+    "amdim": ["--amdim_dim=512"],
     "rotation": ["--augment=none"],
     "relative_position": ["--augment=colour_drop"],
     "colorization": ["--augment=none"],
     "deep_cluster": ["--clusters=100"],
     "exemplar": ["--exemplar_dim=1024"],
+    "cpc+rotation": [],  # for Multi-task
     "byol": ["--byol_hidden=1024"],
     "vicreg": ["--vicreg_dim=1024"],
 }
-TRIED = 40  # steps that `prepare` times; the first half is not counted
+TRIED = 20  # steps that `prepare` times; the first half is not counted
 
 
 def training(places: runner.Places, encoder: str, objective: str) -> list[str]:
@@ -58,13 +62,15 @@ def training(places: runner.Places, encoder: str, objective: str) -> list[str]:
     if objective == SUPERVISED:
         preset = f"flags/imagenette/efficient_pixels{'_128px' if encoder == 'base' else ''}.flags"
         data = [f"--flagfile={preset}", f"--dataset=folder:{places.pictures}", "--encoder=pixels", "--label_fraction=1"]
-        return ["cpc_tf.efficient", *data]
+        return ["cpc_tf.efficient", *data, PRECISION]
     side, resize, patches = ENCODERS[encoder]
     preset = "flags/imagenette/pretrain_128px.flags" if encoder == "base" else "flags/imagenette/pretrain.flags"
-    whole = [f"--patch_size={side}", f"--patch_stride={side}"]
-    geometry = [f"--image_size={side}", f"--resize={resize}", *(patches if objective in PATCHES else whole)]
-    data = [f"--flagfile={preset}", f"--dataset=folder:{places.pictures}", "--probe_every=0"]
-    if needs := SETTINGS[objective].NEEDS:  # the same network, on lightness or colours
+    if not {*objective.split("+")} & PATCHES:
+        patches = [f"--patch_size={side}", f"--patch_stride={side}"]
+    geometry = [f"--image_size={side}", f"--resize={resize}", *patches]
+    data = [f"--flagfile={preset}", f"--dataset=folder:{places.pictures}", "--probe_every=0", PRECISION]
+    needs = SETTINGS[objective].NEEDS if objective in SETTINGS else ""
+    if needs:  # the same network, on lightness or colours
         data.append(f"--encoder={encoder}_{needs}")
     return ["cpc_tf.pretrain", *data, f"--objective={objective}", *geometry, *OBJECTIVES[objective]]
 
@@ -74,13 +80,16 @@ def _seconds_file(places: runner.Places) -> pathlib.Path:
 
 
 def seconds(places: runner.Places) -> dict[str, float]:
-    """Returns {'ENCODER OBJECTIVE': seconds of a step}, as far as they were measured on this machine."""
+    """Returns {'ENCODER OBJECTIVE': CPU seconds of a step}, as far as they were measured on this machine."""
     path = _seconds_file(places)
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def prepare(places: runner.Places, only: dict[str, str]) -> None:
-    """Times a step of each objective on one core, unless that was done before, and prints what the study costs."""
+    """Times a step of each objective in CPU seconds, unless that was done before, and prints what the study costs.
+
+    The seconds are those of one core, and nearly the same beside other work.
+    """
     measured, path = seconds(places), _seconds_file(places)
     encoders = [each for each in ENCODERS if only.get("encoder", each) == each]
     objectives = [each for each in [*OBJECTIVES, SUPERVISED] if only.get("objective", each) == each]
@@ -88,14 +97,15 @@ def prepare(places: runner.Places, only: dict[str, str]) -> None:
         if name in measured:
             continue
         folder = path.parent / "speed" / name.replace(" ", "_")
-        flags = [*training(places, *name.split()), f"--train_steps={TRIED}", f"--workdir={folder}"]
+        flags = [*training(places, *name.split()), f"--train_steps={TRIED}", f"--steps_per_loop={TRIED // 2}"]
+        flags.append(f"--workdir={folder}")
         command = ["taskset", "-c", str(runner.slots(1)[0].cores[0]), sys.executable, "-m", *flags]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
             last = "".join(done.stderr.strip().splitlines()[-1:])
             sys.exit(f"rivals: {name}: timing {TRIED} steps failed: {last}\n{shlex.join(command)}")
         lines = [json.loads(line) for line in next(folder.rglob("metrics.jsonl")).read_text().splitlines()]
-        spent = lines[-1]["wall_seconds"] - lines[-2]["wall_seconds"]
+        spent = lines[-1]["cpu_seconds"] - lines[-2]["cpu_seconds"]
         measured[name] = spent / (lines[-1]["step"] - lines[-2]["step"])
         write_file(str(path), json.dumps(measured, indent=1) + "\n")
         print(f"rivals: {name}: {measured[name]:.2f} s a step", flush=True)

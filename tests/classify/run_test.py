@@ -81,12 +81,15 @@ def test_the_curve_has_all_arms_with_the_same_draws(run, data):
 def test_more_labels_replace_the_classifier_and_no_picture_is_encoded_twice(run, data, monkeypatch, tmp_path):
     directory = tmp_path / "run"
     shutil.copytree(data / "run", directory)
-    lines = (data / "labels.csv").read_text() + "x/red/12.png,red\n"
+    lines = (data / "labels.csv").read_text().replace("file,label", "file,label,by") + "x/red/12.png,red,model\n"
     (tmp_path / "labels.csv").write_text(lines)
     monkeypatch.setattr(PictureEncoder, "encode", None)  # the new one was encoded before, as one without a label
     settings = config(data, labels=f"{tmp_path}/labels.csv", workdir=str(directory))
     result, _ = answer.classify(settings)
     assert result["num_train_labels"] == 34
+    # An accepted guess is learned from, and not tested on.
+    assert (result["accepted_guesses"], sum(each["tested"] for each in result["classes"].values())) == (1, 33)
+    assert "red/12.png" not in (directory / "predictions.csv").read_text()
     assert "curve" not in json.loads((directory / "result.json").read_text())
     assert Model(directory / "classifier").class_names == ["blue", "green", "red"]
 

@@ -143,7 +143,7 @@ FLAGS = """
     --cached_views=1 --batch_size=8 --train_steps=6 --finetune_steps=2 --steps_per_loop=6
     --search_trials=1 --label_fraction=0.5 --held_out=0.25 --strategy=single
 """.split()
-TIMES = ("wall_seconds", "images_per_second", "waiting", "read_gb")
+TIMES = ("wall_seconds", "cpu_seconds", "images_per_second", "waiting", "read_gb")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""Labels of pictures, given in the browser."""

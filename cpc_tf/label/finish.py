@@ -1,0 +1,48 @@
+"""What to do with the labels: the commands that the page shows in the end, filled in."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from cpc_tf.classify.run import FINE_TUNING_PAYS
+from cpc_tf.data import names
+from cpc_tf.label.config import LabelConfig
+
+
+def commands(config: LabelConfig, classes: Sequence[str], labels: int) -> dict[str, Any]:
+    """Returns {"commands": [{"what", "command"}, ...], "remarks": [line, ...]}.
+
+    Args:
+      config: the settings of the session.
+      classes: of the labels.
+      labels: how many there are.
+    """
+    run = f"runs/{names.of_folder(config.pictures.rstrip('/')) or 'mine'}"
+    encoder, chosen = f"--encoder={config.encoder}", config.encoder != LabelConfig.encoder
+    data = [f"--labelled={config.pictures}", f"--labels={config.labels}"]
+    data += ["--ambiguous_folders=classes"] if any(map(names.is_doubtful, classes)) else []
+    workdir, output = f"--workdir={run}/classify", f"--output={run}/predictions.csv"
+    lines = {
+        "Train a classifier, measure it, and say what is on all pictures": [
+            *("classify", *data, *([encoder] if chosen else []), workdir, f"--pictures={config.pictures}", output)
+        ],
+        "Say what is on other pictures": [
+            *("predict", f"--model={run}/classify/classifier", "--pictures=new_pictures", "--output=new.csv")
+        ],
+        "Export the classifier to another place": ["export", workdir, f"--output={run}/exported"],
+    }
+    if labels >= FINE_TUNING_PAYS:
+        tuning = ["efficient", encoder, *data, f"--workdir={run}/efficient"]
+        lines["Fine-tune the encoder, too: hours, for a few points more"] = tuning
+    remarks = [
+        "Most of these pictures were chosen because they are hard, so cross-validation and a test drawn from them say "
+        "less than the accuracy on this page, which is of pictures drawn at random."
+    ]
+    if len(classes) < 2:
+        remarks = ["A classifier needs pictures of at least two classes."]
+    return {
+        "commands": [{"what": what, "command": shlex.join(["cpc-tf", *words])} for what, words in lines.items()],
+        "remarks": remarks,
+    }

@@ -1,0 +1,582 @@
+// The page of `cpc-tf label`. `state` is what the server said last, `known` has every picture that was shown, and a Grid
+// shows some of them. Names of files and classes are text: they reach the page by textContent and attributes alone.
+
+const BATCH = 24; // pictures to label at once
+const CHUNK = 200; // pictures of the list of all that are fetched at once
+const PAGE = sessionStorage.getItem("page") ?? crypto.randomUUID(); // a reload goes on under the same id
+addEventListener("pagehide", () => sessionStorage.setItem("page", PAGE));
+addEventListener("pageshow", () => sessionStorage.removeItem("page")); // so that a copy of the tab gets its own
+
+const $ = (id) => document.getElementById(id);
+const quantity = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+const text = (id, value) => $(id).textContent === value || ($(id).textContent = value); // what stays is not read out again
+const known = new Map();
+let state = { classes: [], broken: [] };
+let view = "", loading = false, turns = 0; // turns: how often a view was asked for
+let batch = [], why = "", origin = null; // of Label; origin: the picture that the shown ones are like
+
+function make(tag, properties, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+// ---- The server. What is sent goes out in the order of the keys; what is asked for waits until all of it has arrived.
+let queue = Promise.resolve(), timer;
+
+async function call(path, body) {
+  const headers = { "Content-Type": "application/json" };
+  const post = body && { method: "POST", headers, body: JSON.stringify({ page: PAGE, ...body }) };
+  const answer = await fetch(path, post).catch(() => {
+    throw new Error("The server does not answer: is cpc-tf label still running? What is on this page stays.");
+  });
+  const said = await answer.json().catch(() => ({}));
+  if (answer.ok) return said;
+  throw Object.assign(new Error(said.error ?? `The server answered ${answer.status}.`), { status: answer.status });
+}
+
+// Resolves to the new state, or to undefined after an error, which is shown.
+function send(path, body, undo) {
+  queue = queue.then(() => call(path, body)).then((said) => {
+    if (body || $("alert").dataset.status === "none") $("alert").hidden = true;
+    update(said);
+    return said;
+  }).catch((error) => {
+    undo?.();
+    complain(error);
+  });
+  return queue;
+}
+
+const ask = (path) => queue.then(() => call(path));
+
+function complain(error) {
+  $("alert").firstElementChild.textContent = error.message;
+  $("alert").dataset.status = error.status ?? "none";
+  $("claim").hidden = error.status !== 409;
+  $("alert").hidden = false;
+}
+addEventListener("unhandledrejection", ({ reason }) => complain(reason));
+
+const poll = () => send(`state?page=${PAGE}`).finally(schedule);
+function schedule() {
+  clearTimeout(timer);
+  timer = setTimeout(poll, state.pending ? 1000 : 8000);
+}
+
+function remember(pictures) {
+  return pictures.map((picture) => {
+    const one = Object.assign(known.get(picture.index) ?? {}, picture);
+    known.set(one.index, one);
+    for (const grid of GRIDS) grid.draw(one);
+    return one;
+  });
+}
+
+// The newest of some pictures, from the list of all.
+async function look(indices) {
+  const wanted = new Set(indices), found = [];
+  for (const index of [...wanted].sort((one, other) => one - other)) {
+    if (!wanted.has(index)) continue;
+    const { pictures } = await ask(`all?start=${index}&count=${CHUNK}`);
+    found.push(...pictures.filter((picture) => wanted.delete(picture.index)));
+  }
+  return remember(found);
+}
+
+// ---- Pictures in rows: one is in focus, any number are selected.
+class Grid {
+  constructor(id, toggles = false) {
+    Object.assign(this, { element: $(id), toggles, tiles: [], shown: new Map(), at: 0, anchor: 0 });
+    this.element.addEventListener("click", (event) => this.click(event));
+    this.element.addEventListener("dblclick", enlarge);
+    this.element.addEventListener("pointerdown", (event) => this.drag(event));
+  }
+
+  get selected() { return this.tiles.filter((tile) => tile.ariaSelected === "true").map((tile) => tile.picture); }
+  get picture() { return this.tiles[this.at]?.picture; }
+  get targets() { return this.selected.length || !this.picture ? this.selected : [this.picture]; }
+
+  show(pictures, chosen) {
+    this.tiles = [];
+    this.shown.clear();
+    this.element.replaceChildren();
+    this.add(pictures, chosen);
+    this.move(Math.max(0, pictures.findIndex((picture) => !picture.by)));
+  }
+
+  add(pictures, chosen = () => false) {
+    for (const picture of pictures) {
+      const image = make("img", { loading: "lazy", src: `thumb/${picture.index}.jpg`, alt: picture.file, draggable: false });
+      const texts = ["label", "guess"].map((className) => make("span", { className }));
+      const properties = { className: "tile class", role: "option", tabIndex: -1, title: picture.file, picture };
+      const tile = make("div", { ...properties, ariaSelected: chosen(picture) }, image, ...texts);
+      this.shown.set(picture, tile);
+      this.tiles.push(tile);
+      this.draw(picture);
+    }
+    this.element.append(...this.tiles.slice(-pictures.length || this.tiles.length));
+  }
+
+  draw(picture) {
+    const tile = this.shown.get(picture), { labels, by, guess, share } = picture;
+    if (!tile) return;
+    const [label, guessed] = tile.querySelectorAll("span");
+    label.textContent = labels.join(", ") || (by && "none of them");
+    guessed.textContent = guess && `${Math.round(100 * share)} % ${guess}`;
+    tile.classList.toggle("labelled", by !== "");
+    tile.classList.toggle("accepted", by === "model");
+    tile.style.setProperty("--class", state.classes.find(({ name }) => name === labels[0])?.color ?? "gray");
+  }
+
+  choose(chosen) {
+    this.tiles.forEach((tile, place) => {
+      const selected = String(chosen(tile, place));
+      if (tile.ariaSelected !== selected) tile.ariaSelected = selected;
+    });
+    tell();
+  }
+
+  move(to, extend) {
+    if (this.tiles[this.at]) this.tiles[this.at].tabIndex = -1;
+    this.at = Math.max(0, Math.min(to, this.tiles.length - 1));
+    if (this.picture) this.tiles[this.at].tabIndex = 0;
+    if (extend) this.choose((_, place) => (place - this.anchor) * (place - this.at) <= 0);
+    else this.anchor = this.at;
+    if (this === current()) this.focus();
+    tell();
+  }
+
+  focus() {
+    if (!document.activeElement.matches("input, select")) this.tiles[this.at]?.focus();
+  }
+
+  step(key, extend) {
+    const columns = getComputedStyle(this.element).gridTemplateColumns.split(" ").length;
+    if (!extend && !this.toggles) this.choose(() => false);
+    this.move(this.at + { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[key], extend);
+  }
+
+  click(event) {
+    const at = this.tiles.indexOf(event.target.closest(".tile"));
+    if (at < 0 || this.dragged) return;
+    if (event.shiftKey) return this.move(at, true);
+    const keeps = this.toggles || event.ctrlKey || event.metaKey;
+    this.choose((tile, place) => (keeps ? (tile.ariaSelected === "true") !== (place === at) : place === at));
+    this.move(at);
+  }
+
+  drag(down) {
+    this.dragged = false;
+    if (down.button || down.pointerType === "touch") return;
+    const before = new Set(down.ctrlKey || down.metaKey || down.shiftKey ? this.selected : []);
+    const box = make("div", { className: "box" });
+    const move = ({ pageX, pageY }) => {
+      const [width, height] = [Math.abs(pageX - down.pageX), Math.abs(pageY - down.pageY)];
+      if (!this.dragged && Math.max(width, height) < 8) return;
+      this.dragged = true;
+      document.body.append(box);
+      const sides = { left: Math.min(pageX, down.pageX), top: Math.min(pageY, down.pageY), width, height };
+      for (const [name, value] of Object.entries(sides)) box.style[name] = `${value}px`;
+      const area = box.getBoundingClientRect();
+      this.choose((tile) => {
+        const { left, right, top, bottom } = tile.getBoundingClientRect();
+        const touched = left < area.right && right > area.left && top < area.bottom && bottom > area.top;
+        return touched || before.has(tile.picture);
+      });
+    };
+    addEventListener("pointermove", move);
+    addEventListener("pointerup", () => {
+      box.remove();
+      removeEventListener("pointermove", move);
+      if (this.dragged) this.move(this.tiles.findIndex((tile) => tile.ariaSelected === "true"));
+    }, { once: true });
+  }
+}
+
+const GRIDS = [new Grid("pictures"), new Grid("everything"), new Grid("slips"), new Grid("surest", true)];
+const [toLabel, everything, slips, surest] = GRIDS;
+let checking = slips; // of the two grids of Check, the one that had the focus last
+for (const grid of [slips, surest]) grid.element.addEventListener("focusin", () => (checking = grid));
+const current = () => ({ label: toLabel, all: everything, check: checking })[view];
+
+// ---- What a person does. The page shows it at once, and takes it back if the server refuses it.
+const LABELS = {
+  set: (_, name) => [name],
+  add: (labels, name) => [...new Set([...labels, name])],
+  remove: (labels, name) => labels.filter((label) => label !== name),
+  clear: () => [],
+  none: () => [],
+};
+
+async function give(how, name = "", { by = "person", grid = current(), pictures = grid?.targets ?? [] } = {}) {
+  if (!pictures.length || loading) return;
+  const before = pictures.map(({ index, labels, by }) => ({ index, labels, by }));
+  const indices = before.map(({ index }) => index);
+  remember(before.map(({ index, labels: old }) => {
+    const labels = LABELS[how](old, name);
+    return { index, labels, by: labels.length || how === "none" ? by : "" };
+  }));
+  say(`${quantity(indices.length, "picture")}: ${{ clear: "no label", none: "none of the classes", remove: `not ${name}` }[how] ?? name}`);
+  const sent = send("label", { indices, how, class: name, by }, () => {
+    remember(before);
+    if (grid.shown.has(pictures[0])) grid.move(grid.tiles.indexOf(grid.shown.get(pictures[0])));
+  });
+  if (how === "clear" || state.multi_label) return sent;
+  // The focus goes to the next picture without a label; Label goes on with new ones when there is none.
+  grid.choose(() => false);
+  const last = grid.tiles.indexOf(grid.shown.get(pictures.at(-1)));
+  const free = grid.tiles.flatMap((tile, place) => (tile.picture.by ? [] : [place]));
+  const next = free.find((place) => place > last) ?? (grid === toLabel ? free[0] : last + 1);
+  if (next !== undefined) grid.move(next);
+  else {
+    loading = true; // no key is for a picture until there are new ones
+    if (await sent) await more();
+    loading = false;
+  }
+  return sent;
+}
+
+function giveClass(name, options) {
+  const isNew = !state.classes.some((one) => one.name === name); // its key is known before the server has answered
+  if (isNew) state = { ...state, classes: [...state.classes, { name, count: 0, accepted: 0, color: "gray" }] };
+  return give(state.multi_label ? "add" : "set", name, options);
+}
+
+function toggleClass(name) {
+  const all = current()?.targets.every((picture) => picture.labels.includes(name));
+  if (name) return state.multi_label && all ? give("remove", name) : giveClass(name);
+}
+
+async function step(how) {
+  const said = await send(how, {});
+  const pictures = await look((said?.changed ?? []).filter((index, place) => known.has(index) || place < BATCH));
+  if (view !== "label" || !pictures.length || pictures.some((picture) => toLabel.shown.has(picture))) return;
+  batch = pictures.slice(0, BATCH);
+  why = how === "undo" ? "Undone" : "Done again";
+  history.replaceState(null, "", "#label");
+  await route();
+}
+
+function rename(name) {
+  const item = [...$("chips").children].find((one) => one.dataset.name === name);
+  if (!item) return;
+  const input = make("input", { value: name, ariaLabel: `New name of ${name}`, spellcheck: false });
+  const done = async () => {
+    const to = input.value.trim();
+    input.onblur = null;
+    input.remove();
+    if (to && to !== name && (await send("rename", { class: name, to }))) {
+      const named = (one) => (one === name ? to : one);
+      remember([...known.values()].map(({ index, labels, guess }) =>
+        ({ index, labels: [...new Set(labels.map(named))], guess: named(guess) })));
+    }
+    chips();
+    current()?.focus();
+  };
+  input.onblur = () => { input.value = name; done(); };
+  input.addEventListener("keydown", ({ key }) => (key === "Enter" ? done() : key === "Escape" && input.blur()));
+  item.replaceChildren(input);
+  input.focus();
+  input.select();
+}
+
+// Keeps the labels of slips, or takes the guesses.
+function settle(take) {
+  const named = (picture) => (take ? picture.guess : picture.labels[0]), chosen = view === "check" ? slips.targets : [];
+  for (const name of new Set(chosen.map(named))) {
+    const pictures = chosen.filter((picture) => named(picture) === name);
+    giveClass(name, { grid: slips, pictures }).then((said) => {
+      for (const picture of said ? pictures : []) slips.shown.get(picture)?.classList.add("settled");
+    });
+  }
+}
+
+async function accept() {
+  const options = { by: "model", grid: surest, pictures: surest.selected };
+  if (await giveClass($("sure-class").value, options)) await showSurest();
+}
+
+function onward() {
+  if (view === "check" && checking === surest) return accept();
+  if (view !== "label") return;
+  if (!origin || !toLabel.selected.length) return more();
+  if (!origin.labels.length) return say("The first picture has no class yet: give one to all");
+  const pictures = toLabel.selected;
+  for (const name of origin.labels) giveClass(name, { pictures });
+  toLabel.choose(() => false);
+}
+
+function enlarge() {
+  if (current()?.picture && !$("large").open) $("large").showModal();
+  tell();
+}
+
+// ---- The views: each fetches what it needs, and returns what shows it.
+function more() {
+  batch = []; // what of it has no label comes again later
+  if (origin) history.pushState(null, "", "#label");
+  return route();
+}
+
+function listed(start) {
+  return ask(`all?start=${start}&count=${CHUNK}&class=${encodeURIComponent($("filter").value)}`);
+}
+
+// Adds to All while its end is near; an observer reports anew when it is told to observe anew.
+const scrolled = new IntersectionObserver(async ([end]) => {
+  const turn = turns, name = $("filter").value;
+  if (!end.isIntersecting || view !== "all") return;
+  scrolled.disconnect();
+  const start = everything.tiles.filter(({ picture }) => !name || picture.labels.includes(name)).length;
+  const { pictures } = await listed(start);
+  if (turn !== turns || !pictures.length) return;
+  everything.add(remember(pictures).filter((picture) => !everything.shown.has(picture)));
+  scrolled.observe($("end"));
+}, { rootMargin: "1500px" });
+
+async function showSurest() {
+  const name = $("sure-class").value;
+  const { pictures } = name ? await ask(`surest?class=${encodeURIComponent(name)}&count=${BATCH}`) : { pictures: [] };
+  surest.show(remember(pictures), () => true);
+  $("sure").textContent = pictures.length ? "Guesses, the surest first. Click those that are wrong, then accept the others: " +
+    "they stay marked as accepted guesses." : name ? `No picture without a label is guessed to be ${name}.` : "There is no class yet.";
+}
+
+const VIEWS = {
+  async label(index) {
+    if (index === undefined) {
+      if (!batch.some((picture) => !picture.by)) {
+        const said = await ask(`next?count=${BATCH}`);
+        batch = remember(said.pictures);
+        why = batch.length ? `Why these: ${said.why}` : "Every picture has a label";
+      }
+      return () => { origin = null; toLabel.toggles = false; toLabel.show(batch); };
+    }
+    const [[one], { pictures }] = await Promise.all([look([Number(index)]), ask(`like/${index}?count=${BATCH - 1}`)]);
+    const shown = [one, ...remember(pictures).filter((picture) => picture !== one)];
+    return () => { origin = one; toLabel.toggles = true; toLabel.show(shown, (picture) => !picture.by); };
+  },
+  async all() {
+    const { pictures, total } = await listed(0);
+    return () => {
+      $("total").textContent = quantity(total, "picture");
+      everything.show(remember(pictures));
+      scrolled.observe($("end"));
+    };
+  },
+  async check() {
+    const { pictures } = await ask("slips");
+    await showSurest();
+    return () => {
+      $("slipped").textContent = state.pending ? "Computing …" : pictures.length ? `${quantity(pictures.length, "label")} that may be wrong, the most doubtful first; ` +
+        "below each stands what the pictures around it say." : "No label disagrees with the pictures around it.";
+      checking = pictures.length ? slips : surest;
+      slips.show(remember(pictures.slice(0, BATCH)));
+      checking.focus();
+    };
+  },
+  async map() {
+    const said = await ask("map");
+    return () => { points = said.points.sort((one, other) => one[1] - other[1]); point(-1); };
+  },
+  async finish() {
+    const { commands, remarks } = await ask("commands");
+    return () => {
+      $("ready").textContent = remarks.join(" ");
+      $("commands").replaceChildren(...commands.flatMap(({ what, command }) => {
+        const words = command.split(" ").flatMap((word) => [make("span", { textContent: word }), " "]); // lines break between them
+        const pre = make("pre", { tabIndex: 0 }, ...words), copy = make("button", { textContent: "Copy", ariaLabel: `Copy: ${what}` });
+        const mark = () => getSelection().selectAllChildren(pre); // where the browser does not let the page copy
+        copy.onclick = () => navigator.clipboard.writeText(command).then(() => say("Copied"), mark);
+        return [make("dt", { textContent: what }), make("dd", {}, pre, copy)];
+      }));
+    };
+  },
+};
+
+async function route() {
+  const [name, argument] = location.hash.slice(1).split("/");
+  const chosen = name in VIEWS ? name : "label", turn = ++turns;
+  loading = true;
+  try {
+    const show = await VIEWS[chosen](argument);
+    if (turn !== turns) return;
+    view = chosen;
+    for (const one of Object.keys(VIEWS)) $(one).hidden = one !== view;
+    for (const link of document.querySelectorAll("nav a")) link.ariaCurrent = link.hash === `#${view}` ? "page" : null;
+    show();
+    tell();
+  } finally {
+    if (turn === turns) loading = false;
+  }
+}
+
+// ---- The map. `pointed`: the place in `points`, which are in order from left to right, of the one under the mouse.
+let points = [], pointed = -1;
+const canvas = $("canvas"), hover = $("hover");
+const onCanvas = ([, x, y]) => [14 + x * (canvas.clientWidth - 28), 14 + y * (canvas.clientHeight - 28)];
+
+function point(place) {
+  pointed = place;
+  const [one, scale] = [points[place], devicePixelRatio], pen = canvas.getContext("2d");
+  [canvas.width, canvas.height] = [canvas.clientWidth * scale, canvas.clientHeight * scale];
+  pen.scale(scale, scale);
+  const tones = [...$("chips").querySelectorAll("i")].map((swatch) => getComputedStyle(swatch).backgroundColor);
+  for (const each of [...points].sort((a, b) => a[4] - b[4]).concat(one ? [one] : [])) {
+    pen.fillStyle = pen.strokeStyle = tones[each[3]] ?? getComputedStyle(canvas).color;
+    pen.beginPath();
+    pen.arc(...onCanvas(each), each === one ? 8 : each[4] ? 5 : 3.5, 0, 2 * Math.PI);
+    each[4] ? pen.fill() : pen.stroke();
+  }
+  if ((hover.hidden = !one)) return;
+  const [x, y] = onCanvas(one), name = state.classes[one[3]]?.name ?? "";
+  hover.style.left = `${x + 196 > canvas.clientWidth ? Math.max(0, x - 192) : x + 16}px`;
+  hover.style.top = `${Math.max(0, y - 90)}px`;
+  hover.firstElementChild.src = `thumb/${one[0]}.jpg`;
+  hover.lastElementChild.textContent = one[4] ? name : name ? `guess: ${name}` : "no label";
+}
+
+const follow = () => pointed >= 0 && (location.hash = `#label/${points[pointed][0]}`);
+canvas.addEventListener("pointermove", ({ offsetX, offsetY }) => {
+  const away = points.map(onCanvas).map(([x, y]) => Math.hypot(x - offsetX, y - offsetY)), least = Math.min(...away);
+  const place = least < 20 ? away.indexOf(least) : -1;
+  if (place !== pointed) point(place);
+});
+canvas.addEventListener("pointerleave", () => point(-1));
+canvas.addEventListener("click", follow);
+canvas.addEventListener("keydown", ({ key }) => {
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[key];
+  if (by && points.length) point((pointed + by + points.length) % points.length);
+  if (key === "Enter") follow();
+});
+const again = () => view === "map" && point(pointed);
+addEventListener("resize", again);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+
+// ---- What is on the page besides the pictures.
+let saying;
+function say(what) {
+  clearTimeout(saying);
+  text("said", what);
+  saying = setTimeout(() => text("said", ""), 4000);
+}
+
+function chips() {
+  if ($("chips").querySelector("input")) return; // a name is being typed
+  $("chips").replaceChildren(...state.classes.map(({ name, count, accepted, color }, place) => {
+    const key = place < 9 ? [make("kbd", { textContent: place + 1 })] : [];
+    const counts = make("span", { className: "muted", textContent: count,
+      title: `${quantity(count, "label")}, of which ${accepted} are accepted guesses` });
+    const chip = make("button", { className: "chip class" }, ...key, make("i"), make("b", { textContent: name, title: name }), counts);
+    chip.style.setProperty("--class", color);
+    chip.onclick = () => { toggleClass(name); current()?.focus(); };
+    const edit = make("button", { className: "rename", ariaLabel: `Rename ${name}`, title: "Rename", onclick: () => rename(name) }, "✎");
+    const item = make("li", {}, chip, edit);
+    item.dataset.name = name;
+    return item;
+  }));
+}
+
+function update(said) {
+  const looks = ({ classes }) => JSON.stringify(classes.map(({ name, color }) => [name, color]));
+  const others = looks(said) !== looks(state), isNew = said.version !== state.version, isDone = state.pending && !said.pending;
+  state = said;
+  const { folder, figures, labelled, accepted, pictures, classes, remarks, broken } = state;
+  document.title = `Label ${folder}`;
+  document.body.classList.toggle("several", state.multi_label);
+  text("folder", folder);
+  text("count", `${labelled.toLocaleString("en")} of ${pictures.toLocaleString("en")} labelled` +
+    (accepted ? `, ${accepted.toLocaleString("en")} accepted` : ""));
+  const told = figures ? [figures.sentence, figures.forecast].filter(Boolean).join("; ") : "How good the guesses are is told after some labels";
+  text("figures", `${told}.${state.pending ? " Computing …" : ""}`);
+  [$("undo").disabled, $("redo").disabled] = [!state.undo, !state.redo];
+  text("remarks", remarks.join("\n"));
+  $("broken").hidden = !broken.length;
+  text("how-many", `${quantity(broken.length, "file")} cannot be read`);
+  text("files", broken.map(({ file, why }) => `${file}: ${why}`).join("\n"));
+  chips();
+  if (others) {
+    for (const [id, first] of [["filter", [make("option", { value: "", textContent: "every picture" })]], ["sure-class", []]]) {
+      const { value } = $(id);
+      $(id).replaceChildren(...first, ...classes.map(({ name }) => make("option", { value: name, textContent: name })));
+      if (classes.some(({ name }) => name === value)) $(id).value = value;
+    }
+    for (const grid of GRIDS) for (const picture of grid.shown.keys()) grid.draw(picture);
+  }
+  if ((view === "map" && isNew) || (view === "check" && isDone && !slips.tiles.length)) route();
+  schedule();
+}
+
+// Tells what is selected, and what the buttons would do with it.
+function tell() {
+  const grid = current(), count = grid?.selected.length, guesses = new Set(slips.targets.map(({ guess }) => guess));
+  text("why", origin ? `Like ${origin.file}: ${count} selected` : count ? `${count} selected` : why);
+  text("onward", !origin || !count ? "Next pictures" : origin.labels.length ? `All are ${origin.labels.join(", ")}` : "Give a class");
+  text("guess", guesses.size === 1 ? [...guesses][0] : "the guesses");
+  text("accept", `Accept ${surest.selected.length} as ${$("sure-class").value}`);
+  $("accept").disabled = !surest.selected.length;
+  if (!$("large").open || !grid?.picture) return;
+  const { index, file, labels, guess, share } = grid.picture, [image, caption] = $("large").firstElementChild.children;
+  Object.assign(image, { src: `picture/${index}.jpg`, alt: file });
+  caption.textContent = [file, labels.join(", ") || (guess && `guess: ${guess}, ${Math.round(100 * share)} %`)].filter(Boolean).join(" · ");
+}
+
+// ---- Keys, and buttons that name theirs.
+const KEYS = {
+  undo: () => step("undo"),
+  redo: () => step("redo"),
+  a: () => current()?.choose(() => true),
+  x: () => current()?.choose((tile, place) => (tile.ariaSelected === "true") !== (place === current().at)),
+  Escape: () => current()?.choose(() => false),
+  s: () => current()?.picture && (location.hash = `#label/${current().picture.index}`),
+  n: () => $("new").firstElementChild.focus(),
+  r: () => rename(current()?.picture?.labels[0] ?? state.classes.at(-1)?.name),
+  k: () => settle(false),
+  t: () => settle(true),
+  0: () => give("clear"),
+  Backspace: () => give("clear"),
+  "-": () => state.multi_label && give("none"),
+  Enter: onward,
+  " ": () => ($("large").open ? $("large").close() : enlarge()),
+  "?": () => ($("keys").open ? $("keys").close() : $("keys").showModal()),
+};
+
+document.addEventListener("keydown", (event) => {
+  const { key, target, shiftKey } = event, control = event.ctrlKey || event.metaKey, grid = current();
+  if (target.matches("input, select")) return key === "Escape" && (target.blur(), grid?.focus());
+  if (event.altKey || (control && !"azy".includes(key.toLowerCase()))) return;
+  if (["Enter", " "].includes(key) && target.closest("button, a, summary, canvas")) return; // it is theirs
+  if (($("keys").open && key !== "?") || ($("large").open && key === "Escape")) return;
+  const action = control && key !== "a" ? KEYS[key === "y" || shiftKey ? "redo" : "undo"] :
+    /^[1-9]$/.test(key) ? () => toggleClass(state.classes[key - 1]?.name) :
+    /^Arrow/.test(key) ? grid && (() => grid.step(key, shiftKey)) : !["undo", "redo"].includes(key) && KEYS[key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});
+document.addEventListener("click", (event) => KEYS[event.target.closest("button[data-key]")?.dataset.key]?.());
+for (const id of ["large", "keys"]) {
+  $(id).addEventListener("click", () => $(id).close());
+  $(id).addEventListener("close", () => current()?.focus());
+}
+$("accept").addEventListener("click", accept);
+$("new").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const input = $("new").firstElementChild, name = input.value.trim();
+  input.value = "";
+  input.blur();
+  if (name) giveClass(name);
+  current()?.focus();
+});
+$("filter").addEventListener("change", route);
+$("sure-class").addEventListener("change", showSurest);
+$("claim").addEventListener("click", () => claim(true));
+addEventListener("hashchange", route);
+document.addEventListener("visibilitychange", () => document.hidden || poll());
+
+async function claim(force) {
+  if (!(await send("claim", { force })) && !state.folder) update(await ask(`state?page=${PAGE}`));
+  await route();
+}
+claim(false);

@@ -1,0 +1,320 @@
+"""What the page asks for and what it changes: the labels, the pictures to label next, the state of the classifier."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cpc_tf.drawing import map as embedding_map
+from cpc_tf.files import reason
+from cpc_tf.label import finish, guesses, order
+from cpc_tf.label.config import LabelConfig
+from cpc_tf.label.gallery import Gallery
+from cpc_tf.label.guesses import Figures, Guesses
+from cpc_tf.label.table import MODEL, PERSON, Label, LabelTable
+from cpc_tf.settings import ConfigError
+
+_ALIVE = 15  # seconds since its last request in which a page counts as open
+_PATIENCE = 3  # seconds that a request for the next pictures waits for the classifier of the last labels
+# Colours of classes, which then repeat: those of the reports, and some more of the same kind.
+_COLORS = ("#0b5cad", "#d55e00", "#1b9e9e", "#b0579a", "#5f8a1f", "#c62828", "#6a3d9a", "#a65628", "#2b9bc4", "#8a6d00")
+
+
+class TakenOver(Exception):
+    """Another page is open on the same labels."""
+
+
+class Session:
+    """The state that the page shows. All methods may be called from several threads.
+
+    Args:
+      config: the settings.
+      gallery: the pictures with their features.
+
+    Raises:
+      ConfigError: the table of labels cannot be read.
+    """
+
+    def __init__(self, config: LabelConfig, gallery: Gallery):
+        self.config, self.gallery = config, gallery
+        self._names = gallery.pictures.names
+        self._random_order = order.random_order(self._names, config.seed)
+        self._index = {name: i for i, name in enumerate(self._names)}
+        self.table = LabelTable(os.path.expanduser(config.labels), self._names)
+        if not config.multi_label and any(len(label.classes) != 1 for label in self.table.of.values()):
+            raise ConfigError("labels", config.labels, "has pictures with several classes or none: add --multi_label")
+        self._remarks: list[str] = []
+        self._page, self._seen = "", 0.0
+        self._put_off: set[int] = set()  # pictures that were shown and not labelled: others come first
+        self._last_shown: list[int] = []
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        # States of the labels are numbered: the one that is wanted, and those that guesses and figures are of.
+        self._wanted, self._guessed, self._measured = int(bool(self.table.of)), 0, 0
+        self._guesses: Guesses | None = None
+        self._figures: Figures | None = None
+        self._map: np.ndarray | None = None
+        self._classes = self.table.classes  # in the order of their keys; one that loses its pictures stays
+        threading.Thread(target=self._work, daemon=True).start()
+
+    # ---- the page
+
+    def claim(self, page: str, force: bool) -> dict[str, Any]:
+        """A page begins. Raises TakenOver if another one is open, unless `force`."""
+        with self._lock:
+            if page != self._page and not force and time.monotonic() - self._seen < _ALIVE:
+                raise TakenOver("these labels are open on another page; close that one, or use this page instead")
+            self._page = page
+            self._put_off -= {*self._last_shown}
+            return self.state(page)
+
+    def state(self, page: str) -> dict[str, Any]:
+        """What the head of the page shows; a sign of life of the page."""
+        with self._lock:
+            if page == self._page:
+                self._seen = time.monotonic()
+                self._refresh()
+            figures, (undo, redo) = self._figures, self.table.steps
+            return {
+                "folder": self.config.pictures,
+                "table": self.config.labels,
+                "pictures": len(self._names),
+                "labelled": self._count(PERSON),
+                "accepted": self._count(MODEL),
+                "multi_label": self.config.multi_label,
+                "classes": self._class_records(),
+                "undo": undo,
+                "redo": redo,
+                "figures": {**figures._asdict(), "slips": len(figures.slips)} if figures else None,
+                "pending": self._measured < self._wanted,
+                "version": self._guessed,
+                "remarks": self._remarks,
+                "broken": [{"file": name, "why": why} for name, why in self.gallery.broken.items()],
+            }
+
+    # ---- changes, which need the page that has claimed the labels
+
+    def label(self, page: str, indices: Sequence[int], how: str, name: str, by: str) -> dict[str, Any]:
+        """Changes the labels of pictures; `how`: set, add, remove, clear or none.
+
+        Raises:
+          TakenOver: another page has claimed the labels.
+          ConfigError: the class cannot have this name, or it would be several classes of a picture.
+          NotWritten: the table cannot be written.
+        """
+        with self._lock:
+            self._check(page)
+            if how in ("add", "remove", "none") and not self.config.multi_label:
+                raise ConfigError("a picture has one class here; start cpc-tf label with --multi_label for several")
+            change: dict[str, Label | None] = {}
+            for file in (self._names[i] for i in indices):
+                before = self.table.of[file].classes if file in self.table.of else ()
+                rest = tuple(each for each in before if each != name)
+                classes = {"set": (name,), "add": (*before, name) if name not in before else before, "none": ()}
+                if how == "clear" or (how == "remove" and not rest):
+                    change[file] = None
+                else:
+                    change[file] = Label(rest if how == "remove" else classes[how], by)
+            self.table.change(change)
+            self._renew()
+            return self.state(page)
+
+    def rename(self, page: str, name: str, to: str) -> dict[str, Any]:
+        """Gives a class another name, that of another class joins both. Raises as `label`."""
+        with self._lock:
+            self._check(page)
+            change = {}
+            for file, label in self.table.of.items():
+                if name in label.classes:
+                    classes = tuple(dict.fromkeys(to if each == name else each for each in label.classes))
+                    change[file] = label._replace(classes=classes)
+            self.table.change(change)
+            self._classes = list(dict.fromkeys(to if each == name else each for each in self._classes))
+            self._renew()
+            return self.state(page)
+
+    def step(self, page: str, back: bool) -> dict[str, Any]:
+        """Takes the last change back, or does it again. Raises as `label`."""
+        with self._lock:
+            self._check(page)
+            files = self.table.undo() if back else self.table.redo()
+            self._renew()
+            return {**self.state(page), "changed": [self._index[file] for file in files if file in self._index]}
+
+    # ---- pictures
+
+    def next(self, count: int) -> dict[str, Any]:
+        """The unlabelled pictures that are best labelled next."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._guessed == self._wanted, _PATIENCE)
+            labelled = np.array(sorted(self._labelled()), np.int64)
+            known = order.Known(self.gallery.directions, labelled, self._guesses and self._guesses.margins)
+            if len(known.free) - len(self._put_off) < count:
+                self._put_off.clear()
+            known = known._replace(labelled=np.union1d(labelled, [*self._put_off]).astype(np.int64))
+        seed = 1000 * self.config.seed + len(labelled)
+        chosen, why = order.choose(known, len(labelled), count, seed, self._random_order)
+        with self._lock:
+            self._put_off |= {*chosen}
+            self._last_shown = chosen
+        return {"pictures": self._pictures(chosen), "why": why}
+
+    def like(self, index: int, count: int) -> dict[str, Any]:
+        """The unlabelled pictures nearest to one."""
+        cosines = self.gallery.directions @ self.gallery.directions[index]
+        taken = self._labelled() | {index}
+        near = (int(i) for i in np.argsort(-cosines, kind="stable") if int(i) not in taken)
+        return {"pictures": self._pictures([i for i, _ in zip(near, range(count))])}
+
+    def all(self, start: int, count: int, name: str) -> dict[str, Any]:
+        """All pictures in the order of their names, or those of a class."""
+        with self._lock:
+            of_class = {file for file, label in self.table.of.items() if name in label.classes}
+        indices = [i for i, file in enumerate(self._names) if not name or file in of_class]
+        return {"pictures": self._pictures(indices[start : start + count]), "total": len(indices)}
+
+    def slips(self) -> dict[str, Any]:
+        """Pictures whose label the classifier of the others doubts, the most doubtful first."""
+        with self._lock:
+            figures, classes = self._figures, self._guesses.classes if self._guesses else []
+            slips = figures.slips if figures and self._measured == self._wanted else []
+            pictures = self._pictures([index for index, _, _ in slips])
+        for picture, (_, number, share) in zip(pictures, slips):
+            picture |= {"guess": classes[number], "share": round(share, 4)}
+        return {"pictures": pictures}
+
+    def surest(self, name: str, count: int) -> dict[str, Any]:
+        """Unlabelled pictures that are guessed to be of a class, the surest first."""
+        with self._lock:
+            known, taken = self._guesses, self._labelled()
+        if known is None or name not in known.classes:
+            return {"pictures": []}
+        shares = known.shares[:, known.classes.index(name)]
+        guessed = np.flatnonzero(shares >= (known.shares.max(1) if not self.config.multi_label else 0.5))
+        best = (int(i) for i in guessed[np.argsort(-shares[guessed], kind="stable")] if int(i) not in taken)
+        pictures = self._pictures([i for i, _ in zip(best, range(count))])
+        return {
+            "pictures": [{**each, "guess": name, "share": round(float(shares[each["index"]]), 4)} for each in pictures]
+        }
+
+    def map(self) -> dict[str, Any]:
+        """Places of at most 2,000 pictures, the labelled ones among them, those that are alike near each other."""
+        with self._lock:
+            if self._map is None:
+                where = embedding_map.places(self.gallery.directions, embedding_map.PCA_MAP, self.config.seed).where
+                self._map = (where - where.min(0)) / np.maximum(np.ptp(where, 0), 1e-9)
+            labelled = sorted(self._labelled())[: embedding_map.MOST]
+            rest = np.setdiff1d(np.arange(len(self._names)), labelled)
+            step = -(-len(rest) // max(1, embedding_map.MOST - len(labelled)))
+            indices = [*labelled, *rest[:: max(1, step)].tolist()]
+            numbers = {name: n for n, name in enumerate(self._classes)}
+            points = []
+            for i in indices:
+                label, known = self.table.of.get(self._names[i]), self._guesses
+                if label:
+                    number = numbers.get(label.classes[0], -1) if label.classes else -1
+                else:
+                    number = numbers.get(known.classes[int(known.shares[i].argmax())], -1) if known else -1
+                points.append([i, *(round(float(x), 4) for x in self._map[i]), number, int(label is not None)])
+            return {"points": points}
+
+    def commands(self) -> dict[str, Any]:
+        """What to do with the labels, as commands, and what stands against it."""
+        with self._lock:
+            return finish.commands(self.config, self.table.classes, len(self.table.of))
+
+    # ---- within
+
+    def _check(self, page: str) -> None:
+        if page != self._page:
+            raise TakenOver("these labels are now open on another page; use this page instead to go on here")
+        self._seen = time.monotonic()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        try:
+            changed = self.table.refresh()
+        except ConfigError as error:
+            self._remarks = [f"another program wrote what is not read: {error}"]
+            raise
+        if changed:
+            self._remarks = [f"{self.config.labels} was changed by another program; what it wrote is shown"]
+            self._renew()
+
+    def _renew(self) -> None:
+        """Wakes the worker: the labels have changed."""
+        self._classes = list(dict.fromkeys([*self._classes, *self.table.classes]))
+        self._wanted += 1
+        self._changed.notify_all()
+
+    def _work(self) -> None:
+        """Computes guesses, then figures, whenever labels have changed; labels that change meanwhile come first."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._measured < self._wanted)
+                state = self._wanted
+                given = self.table.of, self._names, self.table.classes, self.config.multi_label
+                known = guesses.labelled(*given, self._random_order)
+            try:
+                self._compute(known, state)
+            except Exception as error:  # labels can still be given
+                traceback.print_exc(file=sys.stderr)
+                with self._lock:
+                    self._remarks = [f"the classifier failed: {reason(error)}"]
+                    self._guesses = self._figures = None
+                    self._guessed = self._measured = state
+
+    def _compute(self, known: guesses.Labelled, state: int) -> None:
+        if self._guessed < state:
+            result = guesses.guess(self.gallery, known)
+            with self._changed:
+                self._guesses, self._guessed = result, state
+                self._changed.notify_all()
+        with self._lock:
+            if self._wanted != state:
+                return
+        figures = guesses.measure(self.gallery, known, self.config.seed)
+        with self._lock:
+            self._figures, self._measured = figures, state
+
+    def _labelled(self) -> set[int]:
+        with self._lock:
+            return {self._index[name] for name in self.table.of}
+
+    def _count(self, by: str) -> int:
+        return sum(label.by == by for label in self.table.of.values())
+
+    def _class_records(self) -> list[dict[str, Any]]:
+        counts = {name: [0, 0] for name in self._classes}
+        for label in self.table.of.values():
+            for name in label.classes:
+                counts[name][label.by == MODEL] += 1
+        return [
+            {"name": name, "count": sum(count), "accepted": count[1], "color": _COLORS[n % len(_COLORS)]}
+            for n, (name, count) in enumerate(counts.items())
+        ]
+
+    def _pictures(self, indices: Iterable[int]) -> list[dict[str, Any]]:
+        with self._lock:
+            known, records = self._guesses, []
+            for index in indices:
+                label = self.table.of.get(self._names[index])
+                share = known.shares[index] if known else None
+                records.append(
+                    {
+                        "index": int(index),
+                        "file": self._names[index],
+                        "labels": [*label.classes] if label else [],
+                        "by": label.by if label else "",
+                        "guess": known.classes[int(share.argmax())] if known else "",
+                        "share": round(float(share.max()), 4) if known else 0,
+                    }
+                )
+            return records

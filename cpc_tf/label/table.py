@@ -1,0 +1,157 @@
+"""The table of labels on the disk: written after each change, edits by others kept, undone without end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Optional
+
+from cpc_tf.data import labels, names
+from cpc_tf.data.labels import MODEL, NO_CLASS
+from cpc_tf.files import write_file
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import csv_lines, shown
+
+PERSON = "person"
+COLUMNS = ("file", "label", "by")
+
+
+class Label(NamedTuple):
+    """What a picture is.
+
+    Attributes:
+      classes: none of them: 'no class'.
+      by: PERSON, or MODEL for a guess that a person accepted.
+    """
+
+    classes: tuple[str, ...]
+    by: str = PERSON
+
+
+Labels = dict[str, Label]
+Change = Mapping[str, Optional[Label]]  # {picture: its label; None: no label}
+
+
+class LabelTable:
+    """The labels of the pictures of a folder in a CSV file.
+
+    Rows that name no picture, other columns and the order of rows stay as they are. If another program changes the
+    file, what it wrote counts.
+
+    Args:
+      path: the file, which need not exist.
+      pictures: names relative to their folder.
+
+    Attributes:
+      of: {picture: its label}, of those that have one.
+
+    Raises:
+      ConfigError: the file is no table of files and classes, see `labels.read`.
+    """
+
+    def __init__(self, path: str, pictures: Sequence[str]):
+        self.path, self._pictures, self.of = path, pictures, Labels()
+        self._done: list[dict[str, tuple[Label | None, Label | None]]] = []  # {picture: its label before and after}
+        self._undone: list[dict[str, tuple[Label | None, Label | None]]] = []
+        self._read()
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """How many changes can be undone, and done again."""
+        return len(self._done), len(self._undone)
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes of all labels, in the order in which they came."""
+        return list(dict.fromkeys(name for label in self.of.values() for name in label.classes))
+
+    def refresh(self) -> bool:
+        """Reads the file again if another program has changed it, and returns whether it did."""
+        if self._stamp() == self._written:
+            return False
+        self._read()
+        return True
+
+    def change(self, change: Change) -> None:
+        """Gives labels to pictures, and writes the file.
+
+        Raises:
+          ConfigError: a class cannot have this name, or another program wrote a file that is no table.
+          NotWritten: the file cannot be written; the labels are as before.
+        """
+        self.refresh()
+        step = {name: (self.of.get(name), label) for name, label in change.items() if self.of.get(name) != label}
+        if step:
+            self._apply({name: after for name, (_, after) in step.items()})
+            self._done.append(step)
+            self._undone.clear()
+
+    def undo(self) -> list[str]:
+        """Takes the last change back, and returns its pictures; none if there is none."""
+        return self._move(self._done, self._undone, 0)
+
+    def redo(self) -> list[str]:
+        """Does again what was undone last, and returns its pictures."""
+        return self._move(self._undone, self._done, 1)
+
+    def _move(self, source: list, target: list, side: int) -> list[str]:
+        self.refresh()
+        if not source:
+            return []
+        step = source[-1]
+        # What another program has changed since stays.
+        change = {name: pair[side] for name, pair in step.items() if self.of.get(name) == pair[1 - side]}
+        self._apply(change)
+        target.append(source.pop())
+        return [*change]
+
+    def _apply(self, change: Change) -> None:
+        after = {**self.of, **change}
+        after = {name: label for name, label in after.items() if label is not None}
+        check_classes({name for label in after.values() for name in label.classes})
+        rows = dict.fromkeys([*self._rows, *(self._row_of.get(name, name) for name in after)])
+        picture_of = {self._row_of.get(name, name): name for name in self._pictures}
+        lines = []
+        for row in rows:
+            name = picture_of.get(row)
+            label = self._strays.get(row) if name is None else after.get(name)
+            text = "" if label is None else ";".join(label.classes) or NO_CLASS
+            cells = self._others.get(row, [""] * len(self._titles))
+            lines.append([row, text, "" if label is None else label.by, *cells])
+        write_file(self.path, csv_lines([[*COLUMNS, *self._titles], *lines]))
+        self.of, self._rows, self._written = after, [*rows], self._stamp()
+
+    def _read(self) -> None:
+        """Reads the file. Without one there are no labels."""
+        self._written = self._stamp()
+        content = labels.read(self.path) if self._written else labels.Content({})
+        matched = labels.match(self.path, content, self._pictures)
+
+        def label(row: str) -> Label | None:
+            classes = content.classes[row]
+            return None if classes is None else Label(classes, MODEL if row in content.accepted else PERSON)
+
+        self._rows = [row for row in content.classes if row != matched.title]
+        self._row_of = matched.rows
+        self._titles, self._others = content.titles, content.others
+        self._strays = {row: label(row) for row in matched.absent}
+        values = {name: label(row) for name, row in matched.rows.items()}
+        self.of = {name: value for name, value in values.items() if value is not None}
+
+    def _stamp(self) -> tuple[int, int] | None:
+        with contextlib.suppress(FileNotFoundError):
+            status = os.stat(self.path)
+            return status.st_mtime_ns, status.st_size
+        return None
+
+
+def check_classes(classes: set[str]) -> None:
+    """Raises ConfigError if a class has a name that the tasks would read in another way."""
+    for name in classes:
+        if not name or name != name.strip() or not name.isprintable() or ";" in name:
+            raise ConfigError(f"the class {shown(name)}: must be text without semicolons and control characters")
+        if name.casefold() == NO_CLASS or names.is_unlabelled(name) or names.is_nothing(name):
+            raise ConfigError(f"the class {shown(name)}: the tasks take this name for no label; choose another one")
+    if pair := labels.joined(classes):
+        raise ConfigError(f"the class {shown(pair[0])}: seems to join other classes by {pair[1]!a}; use _ in its place")

@@ -1,0 +1,92 @@
+"""A simulated person who knows the truth labels pictures in the order of `cpc-tf label`, or in another one.
+
+    python -m studies.label.simulate --dataset=photos --order=default --seed=0 --output=result.json
+
+Each seed leaves another fifth of the training pictures out. The result has the accuracy on the test after 20, 50, 100
+and 200 labels, and what the page states then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import numpy as np
+from absl import app, flags
+
+from cpc_tf import files
+from cpc_tf.classify.features import PictureEncoder
+from cpc_tf.data import catalog
+from cpc_tf.data.config import DataConfig
+from cpc_tf.label import gallery, guesses, order
+from cpc_tf.label.gallery import Gallery
+from cpc_tf.pictures import Pictures
+
+ENCODER = "imagenette_128px"
+NUMBERS = (20, 50, 100, 200)  # of labels
+BATCH = 10  # labels, after which the classifier learns
+PART = 0.8  # of the training pictures, which a seed has
+
+
+def encoded(dataset: str, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """The features float32 [N, D] and labels int64 [N] of a split; they are cached."""
+    source = catalog.open_labelled(DataConfig(dataset=dataset, split=split), split, "split")
+    encoder, labels = PictureEncoder(ENCODER), source.labels()
+
+    def make() -> files.Findings:
+        return {"features": encoder.encode(source, 64, lambda done: None)}
+
+    key = [encoder.digest, os.path.realpath(dataset), split, str(len(labels))]
+    found = files.remember("studies_label", key, make, lambda features: len(features) == len(labels))
+    return found["features"], labels
+
+
+def simulated(train: tuple, test: tuple, name: str, seed: int) -> dict:
+    """Returns {number of labels: what was right then}, and the CPU seconds of the choices."""
+    random = np.random.default_rng(seed)
+    chosen = np.sort(random.choice(len(train[1]), round(PART * len(train[1])), replace=False))
+    features, truth = train[0][chosen], train[1][chosen]
+    pictures = Gallery(Pictures([], []), features, np.arange(len(truth)), np.zeros([0, 0], np.float32), {})
+    pictures = pictures._replace(directions=gallery.directions(pictures))
+    tested = Gallery(Pictures([], []), test[0], np.arange(len(test[1])), np.zeros([0, 0], np.float32), {})
+    at_random = random.permutation(len(truth))
+    classes = [str(number) for number in range(truth.max() + 1)]
+    labelled, margins, result, spent = np.zeros(0, np.int64), None, {}, 0.0
+    while len(labelled) < NUMBERS[-1]:
+        began, choice_seed = time.process_time(), 1000 * seed + len(labelled)
+        known = order.Known(pictures.directions, labelled, margins)
+        if name == "default":
+            more, _ = order.choose(known, len(labelled), BATCH, choice_seed, at_random)
+        else:
+            more = order.ORDERS[name](known, BATCH, choice_seed)
+        spent += time.process_time() - began
+        labelled = np.sort(np.append(labelled, more))
+        drawn = np.isin(labelled, order.drawn(at_random, labelled))
+        person = np.ones(len(labelled), bool)
+        given = guesses.Labelled(labelled, classes, truth[labelled], person, drawn)
+        said = guesses.guess(pictures, given)
+        margins = said.margins
+        if len(labelled) in NUMBERS:
+            right = guesses.guess(pictures, given, tested).shares.argmax(1) == test[1]
+            figures = guesses.measure(pictures, given, seed)
+            stated = {"stated": figures.accuracy, "sample": figures.sample} if figures else {}
+            result[str(len(labelled))] = {"top1": float(right.mean()), **stated}
+    return {"at": result, "choice_cpu_seconds": round(spent, 2)}
+
+
+def main(_) -> None:
+    """Writes and prints the result."""
+    values = flags.FLAGS
+    data = (encoded(values.dataset, split) for split in ("train", "test" if values.dataset == "photos" else "val"))
+    result = simulated(*data, values.order, values.seed)
+    files.write_file(values.output, json.dumps(result) + "\n")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("dataset", "photos", "photos, or folder:PATH with train and val")
+    flags.DEFINE_enum("order", "default", [*order.ORDERS], "the order of labels")
+    flags.DEFINE_integer("seed", 0, "of the pictures that are left out, and of choices", lower_bound=0)
+    flags.DEFINE_string("output", None, "JSON file of the result", required=True)
+    app.run(main)

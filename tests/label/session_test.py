@@ -1,0 +1,144 @@
+"""What the page is told: pictures to label, guesses, figures that are of a random sample, slips."""
+
+import re
+import time
+
+import numpy as np
+import pytest
+
+from cpc_tf.label import guesses
+from cpc_tf.label.config import LabelConfig
+from cpc_tf.label.finish import commands
+from cpc_tf.label.session import Session, TakenOver
+from cpc_tf.label.table import Label
+from cpc_tf.settings import ConfigError, replace
+
+
+@pytest.fixture
+def session(config, opened):
+    """A session that page 'p' has claimed."""
+    made = Session(config, opened)
+    made.claim("p", force=False)
+    return made
+
+
+def settled(session):
+    """The state when guesses and figures are those of the labels."""
+    for _ in range(6000):
+        state = session.state("p")
+        assert not any("failed" in remark for remark in state["remarks"])
+        if not state["pending"]:
+            return state
+        time.sleep(0.01)
+    raise AssertionError("still pending")
+
+
+def give(session, pictures, name=None):
+    """Labels pictures with their class, that of their folder, or with a name."""
+    for picture in pictures:
+        session.label("p", [picture["index"]], "set", name or picture["file"].partition("/")[0], "person")
+
+
+def test_labels_teach_a_classifier_that_is_measured_on_a_random_sample(session):
+    state = session.state("p")
+    assert (state["pictures"], state["labelled"], state["figures"], state["pending"]) == (36, 0, None, False)
+    give(session, session.next(8)["pictures"])
+    state = settled(session)
+    sentence = r"not measured yet: [234] of 10 pictures drawn at random have a label"
+    assert re.fullmatch(sentence, state["figures"]["sentence"])
+    while state["labelled"] < 35:
+        give(session, session.next(8)["pictures"][: 35 - state["labelled"]])
+        state = session.state("p")
+    state = settled(session)
+    assert state["figures"]["accuracy"] == 1
+    assert "of those drawn at random" in state["figures"]["sentence"]
+    (last,) = session.next(8)["pictures"]
+    assert last["guess"] == last["file"].partition("/")[0]
+    assert session.surest(last["guess"], 5)["pictures"][0]["index"] == last["index"]
+    assert session.like(3, 5)["pictures"] == [last]
+    assert {each["name"]: each["count"] for each in state["classes"]} == {
+        name: 12 - (name == last["guess"]) for name in ("blue", "green", "red")
+    }
+    wrong = next(each for each in session.all(0, 40, "red")["pictures"])
+    give(session, [wrong], "blue")
+    settled(session)
+    first = session.slips()["pictures"][0]
+    assert (first["index"], first["labels"], first["guess"]) == (wrong["index"], ["blue"], "red")
+    assert session.step("p", back=True)["changed"] == [wrong["index"]]
+    assert session.rename("p", "red", "rot")["classes"][-1]["name"] in ("rot", "green", "blue")
+    assert session.all(0, 40, "rot")["total"] == 12 - (last["guess"] == "red")
+    settled(session)
+    points = session.map()["points"]
+    assert sum(point[4] for point in points) == 35
+    assert np.min(points) == 0
+
+
+def test_pictures_that_were_put_off_come_last_and_again_after_a_reload(session):
+    first = [each["index"] for each in session.next(10)["pictures"]]
+    second = [each["index"] for each in session.next(10)["pictures"]]
+    assert not {*first} & {*second}
+    session.claim("p2", force=True)
+    third = [each["index"] for each in session.next(10)["pictures"]]
+    assert third == second
+    session.next(16)
+    assert {each["index"] for each in session.next(10)["pictures"]} & {*first}
+
+
+def test_one_page_at_a_time_changes_labels(session):
+    with pytest.raises(TakenOver, match="open on another page"):
+        session.claim("q", force=False)
+    session.claim("q", force=True)
+    with pytest.raises(TakenOver, match="now open on another page"):
+        session.label("p", [0], "set", "cat", "person")
+    assert session.label("q", [0], "set", "cat", "person")["labelled"] == 1
+
+
+def test_changes_of_another_program_are_shown(session, config):
+    give(session, session.next(2)["pictures"], "cat")
+    path = session.table.path
+    with open(path, "a") as file:
+        file.write("red/3.png,dog,\n")
+    state = session.state("p")
+    assert state["remarks"] == [f"{config.labels} was changed by another program; what it wrote is shown"]
+    assert {each["name"]: each["count"] for each in state["classes"]} == {"cat": 2, "dog": 1}
+
+
+def test_several_classes_a_picture(config, opened):
+    single = Session(config, opened)
+    single.claim("p", force=False)
+    with pytest.raises(ConfigError, match="start cpc-tf label with --multi_label"):
+        single.label("p", [0], "add", "cat", "person")
+    session = Session(replace(config, multi_label=True), opened)
+    session.claim("p", force=False)
+    for index, picture in enumerate(session.all(0, 36, "")["pictures"]):
+        session.label("p", [picture["index"]], "add", picture["file"].partition("/")[0], "person")
+        if index % 4 == 0:
+            session.label("p", [picture["index"]], "add", "fourth", "person")
+    session.label("p", [0], "none", "", "person")
+    session.label("p", [1], "remove", "blue", "person")
+    state = settled(session)
+    assert state["labelled"] == 35
+    assert session.table.of[opened.pictures.names[0]].classes == ()
+    assert "mean average precision" in state["figures"]["sentence"]
+    with pytest.raises(ConfigError, match="has pictures with several classes or none: add --multi_label"):
+        Session(config, opened)
+
+
+def test_accepted_guesses_teach_and_are_not_tested():
+    labels = {f"{i}": Label(("ab"[i % 2],), "model" if i < 4 else "person") for i in range(8)}
+    known = guesses.labelled(labels, [*labels], ["a", "b"], False, np.arange(8))
+    assert known.by_person.tolist() == known.drawn.tolist() == [False] * 4 + [True] * 4
+    assert known.labels.tolist() == [0, 1] * 4
+
+
+def test_the_commands_are_those_of_the_session():
+    own = LabelConfig(pictures="my pictures/train/", labels="l.csv", encoder="pixels")
+    told = commands(own, ["other", "cat"], 600)
+    first = (
+        "cpc-tf classify '--labelled=my pictures/train/' --labels=l.csv --ambiguous_folders=classes --encoder=pixels "
+        "'--workdir=runs/my pictures/classify' '--pictures=my pictures/train/' "
+        "'--output=runs/my pictures/predictions.csv'"
+    )
+    assert told["commands"][0]["command"] == first
+    assert [each["command"].split()[1] for each in told["commands"]] == ["classify", "predict", "export", "efficient"]
+    assert commands(own, ["cat"], 1)["remarks"] == ["A classifier needs pictures of at least two classes."]

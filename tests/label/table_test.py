@@ -1,0 +1,72 @@
+"""The table of labels: what others wrote is kept, changes are undone, and tasks read who gave a label."""
+
+import numpy as np
+import pytest
+
+from cpc_tf.data import folder as folders
+from cpc_tf.data.config import PicturesConfig
+from cpc_tf.label.table import MODEL, Label, LabelTable
+from cpc_tf.settings import ConfigError
+
+NAMES = ["a/1.png", "a/2.png", "b/3.png", "=4.png"]
+
+
+def test_changes_are_written_and_undone_without_end(tmp_path):
+    table = LabelTable(str(tmp_path / "labels.csv"), NAMES)
+    for name in NAMES:
+        table.change({name: Label(("cat",))})
+    table.change({NAMES[0]: Label(("dog",), MODEL), NAMES[1]: None})
+    table.change({NAMES[0]: Label(("dog",), MODEL)})  # no change, no step
+    assert (tmp_path / "labels.csv").read_text() == (
+        "file,label,by\na/1.png,dog,model\na/2.png,,\nb/3.png,cat,person\n'=4.png,cat,person\n"
+    )
+    assert LabelTable(table.path, NAMES).of == table.of
+    assert [sorted(table.undo()) for _ in range(6)] == [NAMES[:2], [NAMES[3]], [NAMES[2]], [NAMES[1]], [NAMES[0]], []]
+    assert table.of == {}
+    assert [len(table.redo()) for _ in range(6)] == [1, 1, 1, 1, 2, 0]
+    assert table.of[NAMES[0]] == Label(("dog",), MODEL)
+
+
+def test_rows_columns_and_changes_of_others_are_kept(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("camera;picture;class;group\nleft;x/a/1.png;cat;g1\nright;none.png;dog;g2\n;3.png;;\n")
+    table = LabelTable(str(path), NAMES)
+    assert table.of == {NAMES[0]: Label(("cat",))}
+    table.change({NAMES[2]: Label(("dog",))})
+    path.write_text(path.read_text().replace("x/a/1.png,cat", "x/a/1.png,horse"))
+    table.change({NAMES[1]: Label(("dog",))})
+    assert path.read_text() == (
+        "file,label,by,camera,group\nx/a/1.png,horse,person,left,g1\nnone.png,dog,person,right,g2\n"
+        "3.png,dog,person,,\na/2.png,dog,person,,\n"
+    )
+    path.write_text("nothing of files\n")
+    with pytest.raises(ConfigError, match="which is no file and its class"):
+        table.change({NAMES[3]: Label(("cat",))})
+    assert path.read_text() == "nothing of files\n"
+
+
+@pytest.mark.parametrize("name", ["", " x", "a;b", "a\nb", "No class", "unlabelled", "n/a"])
+def test_a_name_that_tasks_read_otherwise_is_refused(tmp_path, name):
+    with pytest.raises(ConfigError, match="^the class"):
+        LabelTable(str(tmp_path / "labels.csv"), NAMES).change({NAMES[0]: Label((name,))})
+    assert not (tmp_path / "labels.csv").exists()
+
+
+def test_no_test_is_drawn_from_accepted_guesses(folder, tmp_path):
+    """Nor is one tested because another picture of its group is."""
+    rows = [
+        f"{name}/{n}.png,{name},{'model' if n % 2 else 'person'},{n if n > 8 else ''}"
+        for name in ("red", "green", "blue")
+        for n in range(12)
+    ]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label,by,group", *rows]) + "\n")
+    data = PicturesConfig(labelled=str(folder), labels=str(tmp_path / "labels.csv"))
+    table = folders.table_of(data)
+    assert len(table.splits["test"]) >= 3
+    assert not table.accepted[table.splits["test"]].any()
+    assert table.accepted[table.splits["train"]].sum() > 12
+    assert any("18, which no test is drawn from" in note for note in table.notes)
+    assert np.intersect1d(table.groups[table.splits["test"]], table.groups[table.splits["train"]]).tolist() in (
+        [],
+        [""],
+    )
