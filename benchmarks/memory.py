@@ -20,6 +20,7 @@ from absl import app, flags
 ROOT = pathlib.Path(__file__).parents[1]
 PRESETS = ["imagenet/pretrain_resnet161", "imagenet/pretrain_resnet50", "photos/pretrain"]
 
+OF_DATASET = 1_281_167  # images of ImageNet, for an objective with a bank of them
 GB = 1e9
 CARDS = (8, 16, 24, 40, 80)  # GB
 SPARE = 0.1  # of a card: for CUDA, the workspaces of its libraries, and fragmentation
@@ -100,10 +101,10 @@ def write_program(path: str, images: int, words: Sequence[str]) -> dict[str, int
 
     given = cli.parse(PretrainConfig, words)
     config = replace(given, batch_size=images)
-    trainee = Pretraining(config, make_strategy("single"), 1000)
-    shape = [images, *config.objective.kind.VIEW.shape(config.geometry)]
-    step = native.jit(lambda view: trainee.gradients(Rows(tf.constant(0), tf.constant(0, tf.int64)), view))
-    program = step.experimental_get_compiler_ir(tf.zeros(shape, tf.uint8))(stage="hlo_serialized")
+    trainee = Pretraining(config, make_strategy("single"), 1000, OF_DATASET)
+    step = native.jit(lambda *inputs: trainee.gradients(Rows(tf.constant(0), tf.constant(0, tf.int64)), *inputs))
+    batch = {key: tf.zeros(spec.shape, spec.dtype) for key, spec in trainee.batch_specs.items()}
+    program = step.experimental_get_compiler_ir(*trainee.inputs(batch))(stage="hlo_serialized")
     pathlib.Path(path).write_bytes(program)
 
     def size(variables) -> int:

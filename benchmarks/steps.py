@@ -84,9 +84,8 @@ def write(step: Step) -> Program:
 
 def _pretrain(step: Step, pod: Pod) -> Program:
     config = cli.parse(PretrainConfig, step.words)
-    trainee, views = Pretraining(config, pod, LENGTH), config.objective.kind.VIEW.views
-    shapes = {name: view.shape(config.geometry) for name, view in views.items()}
-    return _training(trainee, {name: _images(trainee.rows, *shape) for name, shape in shapes.items()})
+    trainee = Pretraining(config, pod, LENGTH)
+    return _training(trainee, trainee.batch_specs)
 
 
 def _linear(step: Step, pod: Pod) -> Program:

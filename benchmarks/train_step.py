@@ -1,8 +1,9 @@
 """Measures the training step beside the same network in PyTorch: python -m benchmarks.train_step > table.md
 
-The step is that of flags/photos/pretrain.flags on random patches: loss, gradient, clip, Adam, running average. Each
-figure comes from a fresh process; the ways take turns, and ratios are within a round, since machines are noisy. The
-peer needs PyTorch (`benchmarks/requirements.txt`), perhaps in an environment of its own: `--torch=PYTHON`.
+The step is that of flags/photos/pretrain.flags on random patches: loss, gradient, clip, Adam, running average; or that
+of another objective: `--set=--objective=moco --set=--patch_size=64 --set=--patch_stride=64`. Each figure comes from a
+fresh process; the ways take turns, and ratios are within a round, since machines are noisy. The peer needs PyTorch
+(`benchmarks/requirements.txt`), perhaps in an environment of its own: `--torch=PYTHON`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from absl import app, flags
 PRESET = pathlib.Path(__file__).parents[1] / "flags/photos/pretrain.flags"
 PEER = pathlib.Path(__file__).with_name("train_step_torch.py")
 BATCH, WARM_UP, STEPS = 32, 3, 15
+IMAGES = 15_200  # in the preset's dataset, for --set=--objective=... with a bank
 OURS = {"ours, bfloat16": "bfloat16", "ours, float32": "float32"}
 WHOLE = "ours, bfloat16, files to weights"
 PEERS = {
@@ -127,10 +129,11 @@ def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
     config = cli.parse(PretrainConfig, [*preset, *lines])
     share_cores(config.training, config.parts)
     strategy = strategy_of(config.training)
-    training = Pretraining(config, strategy, 1000)
-    shape = [config.training.batch_size, *config.objective.kind.VIEW.shape(config.geometry)]
-    patches = tf.constant(np.random.default_rng(0).integers(0, 256, shape, np.uint8))
-    run = tf.function(lambda: strategy.run(training.train_step, ({"patches": patches},)), autograph=False)
+    training = Pretraining(config, strategy, 1000, IMAGES)
+    specs, random = training.batch_specs, np.random.default_rng(0)  # of views, and of places in the dataset
+    batch = {key: random.integers(0, 256, spec.shape, spec.dtype.as_numpy_dtype) for key, spec in specs.items()}
+    batch = {key: tf.constant(values) for key, values in batch.items()}
+    run = tf.function(lambda: strategy.run(training.train_step, (batch,)), autograph=False)
     return lambda: float(run()["loss"]), run.get_concrete_function().graph
 
 

@@ -68,6 +68,8 @@ def changed(field):
     rules = field.metadata
     if field.type is bool:
         return not field.default
+    if field.name == "objective":  # a text with choices of its own: sums
+        return "cpc+rotation"
     if rules["choices"]:
         return rules["choices"][-1 if field.default == rules["choices"][0] else 0]
     if field.type is str:
@@ -95,7 +97,7 @@ def test_every_setting_comes_back(config_class, tmp_path):
         again = cli.parse(config_class, [f"--flagfile={tmp_path}/x.flags"])
         assert again == config == cli.parse(config_class, text.splitlines()), field.name
         assert type(flatten(again)[field.name]) is field.type
-    assert kept >= len(fields) - 7
+    assert kept >= len(fields) - 6
 
 
 @pytest.mark.parametrize(("words", "name", "value"), [

@@ -152,6 +152,8 @@ TABLE = [
      r"^--accumulate=2: --objective=cpc\+rotation would compare images of several parts, .* that divides 2, "),
     ("pretrain", "--objective=rotation --negative_images=2 --image_size=24 --resize=24 --patch_size=24",
      "^--negative_images=2: --objective=rotation has no negatives; leave it"),
+    ("pretrain", "--objective=rotation+moco+instance_bank --share_records --image_size=24 --resize=24 --patch_size=24",
+     r"^--share_records: --objective=rotation\+moco\+instance_bank looks up each image by its place .*; leave it out$"),
     ("pretrain", "--objective=cmc --encoder=small --image_size=24 --resize=24 --patch_size=24",
      "^--encoder=small: CMC needs resnet50_lab, .*small_lab or base_lab$"),
     ("pretrain", "--objective=colorization --encoder=tiny_grey --augment=v1 --resize=9 --image_size=9 --patch_size=9",

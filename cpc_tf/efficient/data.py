@@ -8,8 +8,9 @@ import numpy as np
 
 from cpc_tf.data import catalog
 from cpc_tf.data.source import Relabelled, Source, restricted
-from cpc_tf.efficient.config import NONE, EfficientConfig
+from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Labels, choose_labels
+from cpc_tf.efficient.propagation_config import NONE
 from cpc_tf.settings import ConfigError, replace
 
 

@@ -15,7 +15,8 @@ import tensorflow as tf
 from cpc_tf.data import pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.data.views import PlainAndAugmented, RandomSizedCrop, View
-from cpc_tf.efficient.config import EfficientConfig, PropagationConfig
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.propagation_config import PropagationConfig
 from cpc_tf.encoders.layers import running_statistics_kept
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.keras import keras

@@ -14,10 +14,11 @@ import tensorflow as tf
 from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data.pipeline import fetching
 from cpc_tf.efficient.classifier import Classification
-from cpc_tf.efficient.config import NONE, PARTS, SELF_TRAINING, EfficientConfig
+from cpc_tf.efficient.config import PARTS, EfficientConfig
 from cpc_tf.efficient.data import Data, choose, open_data, relabelled
 from cpc_tf.efficient.inputs import Inputs, Labels, from_encoder, from_labels, guessing
 from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, load_encoder
+from cpc_tf.efficient.propagation_config import NONE, SELF_TRAINING
 from cpc_tf.efficient.selection import Selection, as_given, found, select
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import label_kinds

@@ -19,7 +19,7 @@ PREDICTIONS = [("features", "coarse"), ("features", "fine"), ("coarse", "coarse"
 
 
 def scored(sources: tf.Tensor, candidates: Pool, clip: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes the cross-entropy of finding each place of an image's other view among it and all of other images.
+    """Computes the contrastive loss of predicting the places of an image's other view, each among all of other images.
 
     Args:
       sources: [B, 2, Q, T], float32: Q places of both views of each image.
@@ -31,19 +31,19 @@ def scored(sources: tf.Tensor, candidates: Pool, clip: float) -> tuple[tf.Tensor
       places of other images, and the mean square of all scores before they are clipped; float32 scalars.
     """
     groups, images, views, places, dim = candidates.values.shape
-    queries = sources.shape[2]
-    ours = tf.transpose(tf.reshape(sources, [groups, -1, views, queries, dim]), [0, 2, 1, 3, 4])  # [G, 2, B/G, Q, T]
-    theirs = tf.transpose(tf.reverse(candidates.values, [2]), [0, 2, 1, 3, 4])  # [G, 2, N, L, T]
-    ours, theirs = (tf.reshape(x, [groups * views, -1, dim]) for x in (ours, theirs))
-    raw = matmul(ours, theirs) / dim**0.5  # [2*G, B/G*Q, N*L]
-    scores = tf.reshape(clip * tf.tanh(raw / clip), [groups * views, -1, queries, images, places])
-    is_own = (candidates.first + tf.range(scores.shape[1]))[:, None] == tf.range(images)  # [B/G, N]
-    is_own = is_own[None, :, None, :, None]
-    own = tf.reduce_sum(tf.where(is_own, scores, 0.0), 3)  # [2*G, B/G, Q, L]
-    others = tf.where(is_own, -1e9, scores)
-    loss = tf.nn.softplus(tf.reduce_logsumexp(others, [3, 4])[..., None] - own)  # -log(e^own / (e^own + sum e^other))
-    is_found = own > tf.reduce_max(others, [3, 4])[..., None]
-    return tf.reduce_mean(loss), tf.reduce_mean(tf.cast(is_found, tf.float32)), tf.reduce_mean(tf.square(raw))
+    count = sources.shape[2]
+    queries = tf.transpose(tf.reshape(sources, [groups, -1, views, count, dim]), [0, 2, 1, 3, 4])  # [G, 2, B/G, Q, T]
+    targets = tf.transpose(tf.reverse(candidates.values, [2]), [0, 2, 1, 3, 4])  # [G, 2, N, L, T]
+    queries, targets = (tf.reshape(x, [groups * views, -1, dim]) for x in (queries, targets))
+    raw = matmul(queries, targets) / dim**0.5  # [2*G, B/G*Q, N*L]
+    scores = tf.reshape(clip * tf.tanh(raw / clip), [groups * views, -1, count, images, places])
+    is_positive = (candidates.first + tf.range(scores.shape[1]))[:, None] == tf.range(images)  # [B/G, N]
+    is_positive = is_positive[None, :, None, :, None]
+    positive = tf.reduce_sum(tf.where(is_positive, scores, 0.0), 3)  # [2*G, B/G, Q, L]
+    negatives = tf.where(is_positive, -1e9, scores)
+    loss = tf.nn.softplus(tf.reduce_logsumexp(negatives, [3, 4])[..., None] - positive)  # -log softmax
+    is_correct = positive > tf.reduce_max(negatives, [3, 4])[..., None]
+    return tf.reduce_mean(loss), tf.reduce_mean(tf.cast(is_correct, tf.float32)), tf.reduce_mean(tf.square(raw))
 
 
 class Embedding(keras.layers.Layer):
@@ -59,9 +59,9 @@ class Embedding(keras.layers.Layer):
 
 
 class AMDIM(Contrastive):
-    """Three predictions, each from either view. Their mixtures of features are left out.
+    """Three predictions, each from either view to the other. Mixtures of features, a part of the paper, are left out.
 
-    They take one random place of a view for 5 -> 5; here it is all of them, whose mean is the expectation. 'coarse' is
+    For 5 -> 5 the authors draw one place of a view; here the loss is the mean over all, its expected value. 'coarse' is
     the feature map, 'fine' the endpoint with the next larger grid; if there is none, the feature map, too.
     """
 
@@ -81,9 +81,9 @@ class AMDIM(Contrastive):
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
         """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3], and for each depth its L places, [B, 2, L, T]."""
-        found = self.endpoints(view, training)
-        latents, last = found["features"], found["feature_map"]  # [B, 2, D], [B, 2, h, w, D]
-        larger = [x for x in found.values() if x.shape.rank == 5 and x.shape[2] > last.shape[2]]
+        endpoints = self.endpoints(view, training)
+        latents, last = endpoints["features"], endpoints["feature_map"]  # [B, 2, D], [B, 2, h, w, D]
+        larger = [x for x in endpoints.values() if x.shape.rank == 5 and x.shape[2] > last.shape[2]]
         fine = min(larger, key=lambda x: x.shape[2], default=last)
         maps = {"features": latents[:, :, None, None], "coarse": last, "fine": fine}
         embeddings = {"latents": latents}

@@ -72,6 +72,8 @@ class Objective(keras.Model, abc.ABC):
     INDEXED: ClassVar[bool] = False
     # Whether `between_epochs` is called at the start and after each epoch.
     PERIODIC: ClassVar[bool] = False
+    # What is a function of the length of the run, for a line when that changes, e.g. "the momentum of the copy".
+    FOLLOWS_LENGTH: ClassVar[str] = ""
 
     def __init__(self, encoder: Network, settings: ObjectiveSettings, precision: str = "float32"):
         super().__init__(name=self.NAME.replace("+", "_and_"), dtype=policy(precision))
@@ -152,9 +154,9 @@ class Objective(keras.Model, abc.ABC):
         of_group = self.norm_images if training else 0
         groups = {"groups": max(1, batch // of_group), "replicas": max(1, of_group // batch)} if of_group else {}
         with batch_statistics(**groups):
-            found = side_by_side(lambda part: network(tf.image.convert_image_dtype(part, tf.float32)), flat, self.parts)
+            outputs = side_by_side(lambda x: network(tf.image.convert_image_dtype(x, tf.float32)), flat, self.parts)
         batch = -1 if batch is None else batch
-        return tf.nest.map_structure(lambda x: tf.reshape(x, [batch, *inner, *x.shape[1:]]), found)
+        return tf.nest.map_structure(lambda x: tf.reshape(x, [batch, *inner, *x.shape[1:]]), outputs)
 
 
 def side_by_side(function: Callable[[tf.Tensor], Any], batch: tf.Tensor, parts: int) -> Any:

@@ -34,6 +34,7 @@ class BYOL(Objective):
     metric_names = ()
     OF_WHOLE_BATCH = "mean and variance in the heads"
     EXCHANGES = True
+    FOLLOWS_LENGTH = "the momentum of the target network"
 
     def __init__(self, encoder: Network, settings: BYOLConfig, precision: str = "float32"):
         super().__init__(encoder, settings, precision)

@@ -20,7 +20,7 @@ VIEWS = ("lightness", "colours")  # in the order of the features of an encoder o
 
 
 class CMC(Objective):
-    """A linear head and a bank for each view; a view's vector is to be like that of its image in the other's bank.
+    """A linear head and a bank for each view; the positive of a view's vector is that of its image in the other's bank.
 
     The encoder has a network for each view (`encoders.networks.lab`). Both are exported as one, which takes RGB and
     gives the features of both, so twice as many as one network. Tian et al. test the same.
@@ -59,7 +59,7 @@ class CMC(Objective):
         vectors = [tf.math.l2_normalize(head(part), axis=1) for head, part in zip(self.heads, parts)]  # [B, T] each
         count, temperature = self.settings.cmc_negatives, self.settings.cmc_temperature
         losses = [
-            other.told_from_noise(anchors, index, step, count, temperature)
+            other.nce_loss(anchors, index, step, count, temperature)
             for anchors, other in zip(vectors, reversed(self.banks))
         ]
         kept = {name: tf.stop_gradient(each) for name, each in zip(VIEWS, vectors)}

@@ -48,7 +48,7 @@ def soft_bins(colours: tf.Tensor) -> tf.Tensor:
 
 
 class Colorization(Objective):
-    """A 1x1 convolution on the feature map, whose places are to tell the colours of their cells of the image.
+    """A 1x1 convolution on the feature map, which predicts for each place the colours of its cell of the image.
 
     The encoder is given RGB and sees grey, here and wherever it is used after (`encoders.networks.lab`). Rare colours
     count more, by frequencies in the images of all steps so far; Zhang et al. take those of ImageNet.

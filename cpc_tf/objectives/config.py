@@ -144,7 +144,8 @@ class AMDIMConfig(ObjectiveSettings):
     PATCHES = False
     NEGATIVES = True
 
-    amdim_dim: int = width(1536, "Dimension of what is compared, at each depth", source="Bachman et al. 2019, small")
+    # --n_rkhs in README.md of the authors' code, github.com/Philip-Bachman/amdim-public; larger networks: 2048, 2560.
+    amdim_dim: int = width(1536, "Dimension of what is compared, at each depth", source="Bachman et al. 2019, code")
     amdim_clip: float = rate(20.0, "Soft limit of scores, before their softmax", source="Bachman et al. 2019")
     amdim_penalty: float = setting(
         0.04, "Weight of squared scores", source="Bachman et al. 2019", minimum=0, maximum=LARGEST
@@ -163,7 +164,7 @@ class InstanceBankConfig(ObjectiveSettings):
     bank_temperature: float = rate(0.07, "Divisor of cosine similarities to the bank", source="Wu et al. 2018")
     bank_negatives: int = count(
         4096,
-        "Vectors of the bank that an image is told from; 0: all (full softmax)",
+        "Negatives: vectors of the bank that are drawn for each image; 0: all (full softmax)",
         source="Wu et al. 2018",
         minimum=0,
     )
@@ -258,7 +259,7 @@ class LocalAggregationConfig(ObjectiveSettings):
     )
     background: int = count(4096, "Background neighbours: the nearest in the bank", source="Zhuang et al. 2019")
     clusterings: int = count(3, "Clusterings whose clusters are close neighbours", source="Zhuang et al. 2019")
-    clusters_of_each: int = count(30_000, "Clusters of each", source="Zhuang et al. 2019", minimum=2)
+    clusters_of_each: int = count(30_000, "Clusters of each clustering", source="Zhuang et al. 2019", minimum=2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,7 +273,7 @@ class PIRLConfig(ObjectiveSettings):
     pirl_dim: int = width(128, "Dimension of the vectors of the bank", source="Misra & van der Maaten 2019")
     pirl_temperature: float = rate(0.07, "Divisor of cosine similarities", source="Misra & van der Maaten 2019")
     pirl_negatives: int = count(
-        32_000, "Vectors of the bank that an image is told from", source="Misra & van der Maaten 2019"
+        32_000, "Negatives: vectors of the bank that are drawn for each image", source="Misra & van der Maaten 2019"
     )
     pirl_momentum: float = fraction(
         0.5, "Weight of a vector in the bank when its image is seen again", source="Misra & van der Maaten 2019"
@@ -294,7 +295,7 @@ class CMCConfig(ObjectiveSettings):
     cmc_dim: int = width(128, "Dimension of the vectors of both banks", source="Tian et al. 2019")
     cmc_temperature: float = rate(0.07, "Divisor of cosine similarities", source="Tian et al. 2019")
     cmc_negatives: int = count(
-        16_384, "Vectors of the other view's bank that a view is told from", source="Tian et al. 2019"
+        16_384, "Negatives: vectors of the other view's bank that are drawn for each image", source="Tian et al. 2019"
     )
     cmc_momentum: float = fraction(
         0.5, "Weight of a vector in the bank when its image is seen again", source="Tian et al. 2019"
@@ -360,7 +361,7 @@ class SumConfig(ObjectiveSettings):
             each.check_images(geometry.whole if self.PATCHES and not each.PATCHES else geometry)
 
 
-def known(name: str) -> bool:
+def is_objective(name: str) -> bool:
     """Returns whether a text names an objective, or the sum of several, each once."""
     names = name.split("+")
     return set(names) <= set(OBJECTIVES) and len(set(names)) == len(names)

@@ -1,4 +1,4 @@
-"""DeepCluster: in which cluster of the features of before is this image? Caron et al. 2018 (arXiv:1807.05520)."""
+"""DeepCluster: in which cluster of features was this image before the epoch? Caron et al. 2018 (arXiv:1807.05520)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def clusters_of(features: np.ndarray, count: int, components: int, seed: int) ->
         return np.zeros(len(features), np.int64)
     reduced = reduced[:, is_real] / np.sqrt(variance[is_real])
     reduced /= np.maximum(np.linalg.norm(reduced, axis=1, keepdims=True), 1e-12)
-    found = KMeans(min(count, len(reduced)), n_init=1, max_iter=20, random_state=seed).fit_predict(reduced)
-    return np.unique(found, return_inverse=True)[1].astype(np.int64)
+    labels = KMeans(min(count, len(reduced)), n_init=1, max_iter=20, random_state=seed).fit_predict(reduced)
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
 class DeepCluster(Objective):
@@ -83,10 +83,10 @@ class DeepCluster(Objective):
         return Output(loss, {"accuracy": tf.reduce_mean(tf.cast(is_right, tf.float32))}, latents)
 
     def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> None:
-        found = clusters_of(encode_all(), self.settings.clusters, self.settings.cluster_dim, seed=epoch)
-        sizes = np.bincount(found)
-        self.cluster.assign(found.astype(np.int32))
-        self.weight.assign((len(found) / len(sizes) / sizes[found]).astype(np.float32))
+        labels = clusters_of(encode_all(), self.settings.clusters, self.settings.cluster_dim, seed=epoch)
+        sizes = np.bincount(labels)
+        self.cluster.assign(labels.astype(np.int32))
+        self.weight.assign((len(labels) / len(sizes) / sizes[labels]).astype(np.float32))
         kernel, bias = self.head.trainable_variables
         kernel.assign(tf.random.stateless_normal(kernel.shape, [epoch, 0], stddev=0.01))
         bias.assign(tf.zeros_like(bias))

@@ -27,10 +27,10 @@ def triplet_loss(vectors: tf.Tensor, candidates: Pool, margin: float) -> tuple[t
       The mean over all a and n, and the part of n that are farther than p; float32 scalars.
     """
     groups, images, _, dim = candidates.values.shape
-    ours = tf.reshape(vectors, [groups, -1, 2, dim])  # [G, B/G, 2, T]
-    near = tf.reduce_sum(ours[:, :, 0] * ours[:, :, 1], 2, keepdims=True)  # [G, B/G, 1], cosines
-    far = tf.einsum("gbt,gnt->gbn", ours[:, :, 0], candidates.values[:, :, 1])  # [G, B/G, N]
-    itself = (candidates.first + tf.range(ours.shape[1]))[:, None] == tf.range(images)
+    pairs = tf.reshape(vectors, [groups, -1, 2, dim])  # [G, B/G, 2, T]
+    near = tf.reduce_sum(pairs[:, :, 0] * pairs[:, :, 1], 2, keepdims=True)  # [G, B/G, 1], cosines
+    far = tf.einsum("gbt,gnt->gbn", pairs[:, :, 0], candidates.values[:, :, 1])  # [G, B/G, N]
+    itself = (candidates.first + tf.range(pairs.shape[1]))[:, None] == tf.range(images)
     is_other = tf.cast(tf.logical_not(itself), tf.float32)[None]  # [1, B/G, N]
     count = tf.maximum(1.0, tf.reduce_sum(is_other) * groups)
     loss = tf.reduce_sum(tf.nn.relu(far - near + margin) * is_other) / count

@@ -1,4 +1,4 @@
-"""Heads with batch norm, which later objectives have between the encoder and their loss."""
+"""The head with batch norm that BYOL and VICReg have between the encoder and their loss."""
 
 from __future__ import annotations
 

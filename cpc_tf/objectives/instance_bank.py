@@ -39,7 +39,7 @@ class InstanceBank(Banked):
         distance = tf.reduce_mean(tf.reduce_sum(tf.square(vectors - tf.gather(self.bank.values, index)), 1))
         count, temperature = self.settings.bank_negatives, self.settings.bank_temperature
         if count:
-            loss = self.bank.told_from_noise(vectors, index, step, count, temperature)
+            loss = self.bank.nce_loss(vectors, index, step, count, temperature)
         else:
             logits = tf.matmul(vectors, self.bank.values, transpose_b=True) / temperature
             loss, _ = classify(logits, tf.cast(index, tf.int32))

@@ -30,8 +30,8 @@ def aggregation_loss(
       temperature: divisor of cosines.
     """
     cosines, near = tf.math.top_k(tf.matmul(vectors, bank, transpose_b=True), min(background, bank.shape[0]))  # [B, K]
-    own = tf.gather(clusters, index, axis=1)  # [H, B]
-    is_close = tf.reduce_any(tf.gather(clusters, near, axis=1) == own[:, :, None], 0)  # [B, K]
+    of_image = tf.gather(clusters, index, axis=1)  # [H, B]
+    is_close = tf.reduce_any(tf.gather(clusters, near, axis=1) == of_image[:, :, None], 0)  # [B, K]
     # The image itself is in its clusters: it is close also where it is not among the background neighbours.
     itself = tf.reduce_sum(vectors * tf.gather(bank, index), 1, keepdims=True)  # [B, 1]
     is_near = tf.reduce_any(near == tf.cast(index, tf.int32)[:, None], 1, keepdims=True)
@@ -62,9 +62,8 @@ class LocalAggregation(Banked):
     def compared(
         self, vectors: tf.Tensor, view: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int, training: bool
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        of = self.settings
-        known = self.bank.values, self.clusters
-        return aggregation_loss(vectors, index, *known, of.background, of.aggregation_temperature), {}
+        background, temperature = self.settings.background, self.settings.aggregation_temperature
+        return aggregation_loss(vectors, index, self.bank.values, self.clusters, background, temperature), {}
 
     def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> None:
         """Clusters the bank; before the first epoch, when it is random, each image is a cluster of its own."""
@@ -73,5 +72,5 @@ class LocalAggregation(Banked):
 
             bank, count = self.bank.values.numpy(), self.settings.clusterings
             most = min(self.settings.clusters_of_each, len(bank))
-            found = [KMeans(most, n_init=1, max_iter=20, random_state=epoch * count + i) for i in range(count)]
-            self.clusters.assign(np.stack([each.fit_predict(bank) for each in found]).astype(np.int32))
+            kmeans = [KMeans(most, n_init=1, max_iter=20, random_state=epoch * count + i) for i in range(count)]
+            self.clusters.assign(np.stack([each.fit_predict(bank) for each in kmeans]).astype(np.int32))

@@ -35,7 +35,7 @@ def overwrite(bank: tf.Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
 
 
 class Bank(tf.Module):
-    """A vector for each image of the dataset, float32 [images, dim]; at first random ones of length 1.
+    """A vector for each image of the dataset, float32 [images, dim]; random ones of length 1 at first.
 
     Without images it is empty: `values` is a row of zeros and no variable, so that an export reads no bank.
     """
@@ -45,21 +45,21 @@ class Bank(tf.Module):
         self.values = variable(unit_vectors(images, dim, seed), "values") if images else tf.zeros([1, dim])
 
     def update(self, index: tf.Tensor, vectors: tf.Tensor, momentum: float) -> None:
-        """Mixes vectors [B, dim] into the rows `index`, [B], of length 1 then; `momentum` is the weight of the old."""
+        """Mixes vectors [B, dim] into the rows `index`, [B], of length 1 then; `momentum` is the old rows' weight."""
         rows = tf.cast(index, tf.int32)
         mixed = momentum * tf.gather(self.values, rows) + (1.0 - momentum) * vectors
         overwrite(self.values, rows, tf.math.l2_normalize(mixed, axis=1))
 
-    def told_from_noise(
+    def nce_loss(
         self, vectors: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int, count: int, temperature: float
     ) -> tf.Tensor:
-        """Returns the loss of noise-contrastive estimation, float32 scalar (Wu et al. 2018, eq. 4 to 8): its mean.
+        """Returns the mean loss of noise-contrastive estimation, float32 scalar (Wu et al. 2018, eq. 4 to 8).
 
-        Z, which Wu et al. estimate from the first batch and keep, is here what that estimates: its mean over random
-        vectors, the start of the bank.
+        Z, which Wu et al. estimate from the first batch, is here its mean over random vectors: the start of the bank.
 
         Args:
-          vectors: [B, dim], of length 1, that are to be like the rows `index`, int64 [B].
+          vectors: [B, dim], of length 1.
+          index: int64 [B], the rows of the bank that are their positives.
           step: int64; the noise, `count` rows for each image, is a function of the image and the step alone.
           temperature: divisor of cosines.
         """

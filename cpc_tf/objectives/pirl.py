@@ -16,26 +16,26 @@ from cpc_tf.objectives.config import PIRLConfig
 CELLS = 3  # on a side of the jigsaw
 
 
-def told_apart(own: tf.Tensor, vectors: tf.Tensor, negatives: tf.Tensor, temperature: float) -> tf.Tensor:
-    """Returns the mean of -log h(own, v) - sum over negatives of log(1 - h(n, v)), float32 scalar (their eq. 3, 4).
+def nce_loss(positives: tf.Tensor, vectors: tf.Tensor, negatives: tf.Tensor, temperature: float) -> tf.Tensor:
+    """Returns the mean of -log h(p, v) - sum over n of log(1 - h(n, v)), float32 scalar (their eq. 3, 4).
 
     h(m, v) = e(m, v) / (e(m, v) + sum over n of e(n, v)), with e = exp(cosine / temperature).
 
     Args:
-      own: [B, T], of length 1: the vectors of the bank that v is to be like.
+      positives: [B, T], of length 1: p, the vectors that the bank has of the images.
       vectors: [B, T], of length 1: v.
-      negatives: [B, M, T], of length 1: n.
+      negatives: [B, M, T], of length 1: n, vectors that it has of other images.
     """
-    near = tf.reduce_sum(own * vectors, 1, keepdims=True) / temperature  # [B, 1]
+    near = tf.reduce_sum(positives * vectors, 1, keepdims=True) / temperature  # [B, 1]
     far = tf.einsum("bt,bmt->bm", vectors, negatives) / temperature  # [B, M]
     others = tf.reduce_logsumexp(far, 1, keepdims=True)
-    right = tf.nn.softplus(others - near)  # -log h(own, v) = log(1 + exp(others - near))
+    right = tf.nn.softplus(others - near)  # -log h(p, v) = log(1 + exp(others - near))
     wrong = tf.nn.softplus(far - others)  # -log(1 - h(n, v)) = log(1 + e(n, v) / sum)
     return tf.reduce_mean(right[:, 0] + tf.reduce_sum(wrong, 1))
 
 
 class PIRL(Banked):
-    """A head for the image, one for each cell of a jigsaw and one for all nine; both are told from a bank.
+    """A head for the image, one for each cell of a jigsaw and one for all nine; both vectors are compared with a bank.
 
     The jigsaw is a second crop, cut into 3 x 3 cells, which the encoder sees one by one and the heads in random order.
     """
@@ -74,9 +74,9 @@ class PIRL(Banked):
         order, noise = tf.map_fn(draw, index, fn_output_signature=signature)
         shuffled = tf.reshape(tf.gather(of_cells, order, batch_dims=1), [batch, -1])  # [B, 9*T]
         jigsaws = tf.math.l2_normalize(self.jigsaw(shuffled), axis=1)  # [B, T]
-        own, negatives = tf.gather(self.bank.values, index), tf.gather(self.bank.values, noise)
+        positives, negatives = tf.gather(self.bank.values, index), tf.gather(self.bank.values, noise)
         of_image, of_jigsaw = (
-            told_apart(own, each, negatives, self.settings.pirl_temperature) for each in (vectors, jigsaws)
+            nce_loss(positives, each, negatives, self.settings.pirl_temperature) for each in (vectors, jigsaws)
         )
         loss = self.settings.pirl_jigsaw * of_jigsaw + (1.0 - self.settings.pirl_jigsaw) * of_image
         return loss, {"jigsaw": of_jigsaw}

@@ -12,7 +12,7 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.released import NAMES
-from cpc_tf.objectives.config import OBJECTIVES, ObjectiveSettings, SumConfig, known, model_class
+from cpc_tf.objectives.config import OBJECTIVES, ObjectiveSettings, SumConfig, is_objective, model_class
 from cpc_tf.settings import ConfigError, Settings, count, setting
 from cpc_tf.texts import shown
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig, run_directory
@@ -55,7 +55,7 @@ class ChosenObjective(Settings):
     )
 
     def check(self):
-        if not known(self.objective):
+        if not is_objective(self.objective):
             raise ConfigError(
                 "objective",
                 shown(self.objective),

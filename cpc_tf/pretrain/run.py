@@ -21,6 +21,7 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.progress import waiting_for
+from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.strategy import replica_batches, share_cores
@@ -45,7 +46,10 @@ def pretrain(config: PretrainConfig) -> dict:
 
 
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
-    data, monitor = config.data, config.monitor
+    data, monitor, kind = config.data, config.monitor, config.objective.kind
+    if kind.INDEXED and data.share_records:
+        why = "looks up each image by its place in the dataset, and a host reads only its own anyway; leave it out"
+        raise ConfigError(f"--share_records: --objective={config.objective.objective} {why}")
     source = probed = catalog.open_source(data, data.split)
     splits, notes = [catalog.used_of("split", data.split, source)], []
     if monitor.probe_every and (monitor.probe_split or data.origin != data.dataset):
@@ -61,7 +65,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     keep_data(workdir, strategy, {"split": source, f"probe_split={monitor.probe_split}": probe_data})
     print(catalog.summarized(data, splits, notes), flush=True)
 
-    train_steps, kind = config.training.steps(source.num_examples), config.objective.kind
+    train_steps = config.training.steps(source.num_examples)
     if kind.INDEXED:
         source = source.by_index()
     training = Pretraining(config, strategy, train_steps, source.num_examples)

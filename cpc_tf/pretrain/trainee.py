@@ -16,7 +16,7 @@ from cpc_tf.encoders.network import Network, make_encoder, restore_kernel_norms
 from cpc_tf.encoders.released import directory_of
 from cpc_tf.keras import keras
 from cpc_tf.objectives.base import Contrastive, Objective, Output, check_groups
-from cpc_tf.objectives.config import known
+from cpc_tf.objectives.config import is_objective
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.settings import ConfigError, renamed
@@ -59,6 +59,7 @@ class Pretraining(Trainee):
             if config.initial_encoder:
                 initialize(self.model.encoder, config.initial_encoder)
                 self.model.begin()
+            self.follows_length = ", ".join(x.FOLLOWS_LENGTH for x in self.model.objectives if x.FOLLOWS_LENGTH)
             rate = warm_up(chosen.learning_rate, chosen.schedule, chosen.warmup_steps, train_steps)
             self.optimizer = adam(rate, chosen.beta1, chosen.beta2, chosen.epsilon)
         _refuse_replicas(kind, self.model, strategy, config.training.strategy)
@@ -87,9 +88,14 @@ class Pretraining(Trainee):
         spread = ["feature_std", "effective_rank"] if self.model.LATENTS else []
         return ["loss", "gradient_norm", *spread, *self.model.metric_names]
 
+    @property
+    def batch_specs(self) -> dict[str, tf.TensorSpec]:
+        """The batch of a replica: its views, uint8, and with an `INDEXED` objective the 'index' of each, int64."""
+        views = {name: tf.TensorSpec([self.rows, *shape], tf.uint8) for name, shape in self._shapes.items()}
+        return {**views, "index": tf.TensorSpec([self.rows], tf.int64)} if self.model.INDEXED else views
+
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        views = [tf.ensure_shape(batch[name], [None, *shape]) for name, shape in self._shapes.items()]
-        return (*views, batch["index"]) if self.model.INDEXED else tuple(views)
+        return tuple(tf.ensure_shape(batch[name], [None, *spec.shape[1:]]) for name, spec in self.batch_specs.items())
 
     def losses(self, rows: Rows, *inputs: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         views = dict(zip(self._shapes, inputs))
@@ -200,7 +206,7 @@ def initialize(encoder: Network, module: str) -> None:
     with renamed("encoder", "initial_encoder"):
         directory = directory_of(module)
         card = read_card(directory)
-        if not known(card.training.trained_by):
+        if not is_objective(card.training.trained_by):
             raise ConfigError(
                 "encoder", module, "it learned from labels, and pre-training is without; name one that did not"
             )

@@ -180,7 +180,7 @@ def first_steps(run: Run) -> int:
 def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     objective = key[0].removesuffix(f"+{LABELS}")
     named = key[0] == UNKNOWN and key[4]  # a third-party encoder: under its own name
-    title = objectives.title(objective) if objectives.known(objective) else BASELINES.get(objective, objective)
+    title = objectives.title(objective) if objectives.is_objective(objective) else BASELINES.get(objective, objective)
     title = key[6] or title  # what exactly was trained, if its card says so
     # Of a handle on the web the part after the host, such as 'publisher/name/1'.
     title = (key[4].partition("://")[2].partition("/")[2] or key[4]) if named else title

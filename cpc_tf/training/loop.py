@@ -190,8 +190,10 @@ def resume(
     session = {"replicas": trainee.strategy.num_replicas_in_sync, "schedules": schedules}
     if flatten(workdir.config).get("share_records"):
         session["hosts"] = cluster.hosts(trainee.strategy)
+    if trainee.follows_length:
+        session["train_steps"] = train_steps
     before = workdir.begin(step, **session)
-    for message in describe_changes(before, session, step) if workdir.chief and step else ():
+    for message in describe_changes(before, session, step, trainee.follows_length) if workdir.chief and step else ():
         logging.warning("%s: %s", workdir.path, message)
     for schedule in trainee.schedules.values():
         if schedule.warmup_steps > train_steps:
@@ -205,13 +207,14 @@ def resume(
     return step
 
 
-def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: int) -> list[str]:
+def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: int, follows: str = "") -> list[str]:
     """Returns a sentence for each allowed change that affects the figures of a resumed run.
 
     Args:
       before: run.json of the sessions so far. What is missing or damaged there is not compared.
       now: the same of this session.
       step: the step that the run resumes from.
+      follows: `Trainee.follows_length`.
     """
     changes, rates = [], []
     hosts = now.get("hosts")
@@ -219,6 +222,12 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: in
         changes.append(
             f"--share_records: from step {step} on {hosts} hosts share the records, not {before['hosts']} as before: "
             "the images come in another order, and in this epoch some come twice and some not at all"
+        )
+    length, length_before = now.get("train_steps"), before.get("train_steps")
+    if follows and isinstance(length_before, int) and length_before != length:
+        changes.append(
+            f"from step {step} on {follows} follows another schedule, since the length of the run changed: it "
+            f"ends at step {length} in place of step {length_before}"
         )
     for name, config in now["schedules"].items():
         try:

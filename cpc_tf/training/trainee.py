@@ -61,6 +61,7 @@ class Trainee(tf.Module, abc.ABC):
     Attributes:
       metric_names: names of metrics. 'gradient_norm' asks for the norm before clipping.
       rates: the flags of the learning rates, for the advice after divergence.
+      follows_length: what beside the learning rates is a function of the length of the run, in words; may be empty.
       strategy, batch_size, numerics: as given.
       rows: the images of a replica.
       step: the number of updates so far, int64.
@@ -75,6 +76,7 @@ class Trainee(tf.Module, abc.ABC):
 
     metric_names: Sequence[str] = ("loss",)
     rates: Sequence[str] = ("learning_rate",)
+    follows_length = ""
 
     def __init__(self, strategy: tf.distribute.Strategy, batch_size: int, numerics: NumericsConfig = NOT_COMPILED):
         super().__init__()

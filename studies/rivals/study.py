@@ -31,10 +31,10 @@ ENCODERS = {
 }  # image, resize, patches
 PRECISION = "--precision=float32"  # many processors compute bfloat16 slower than float32
 DETECTORS = {"base": "detect_128px", "small": "detect"}  # presets of collages
-MEASURES = {"knn": "neighbours", "0.01": "1 %", "0.1": "10 %", "1": "100 %"}  # of a record -> title
-CLASSES, BOXES = "classes", "boxes"  # what a record's figures are of
+MEASURES = {"knn": "neighbours", "0.01": "1 %", "0.1": "10 %", "1": "100 %"}  # key of a record -> title
+CLASSES, BOXES = "classes", "boxes"  # what a record measures: classification or detection
 SUPERVISED, UNTRAINED = "labels", "untrained"
-PATCHES = {"cpc", "relative_position"}  # see a grid of patches; the others whole images
+PATCHES = {"cpc", "relative_position"}  # objectives on a grid of patches; the others see whole images
 # Objective, in the order of the paper's tables -> its settings.
 OBJECTIVES = {
     "cpc": [],
@@ -58,7 +58,7 @@ TRIED = 20  # steps that `prepare` times; the first half is not counted
 
 
 def training(places: runner.Places, encoder: str, objective: str) -> list[str]:
-    """Returns module and flags of a training but for its length, rate and directory."""
+    """Returns the module and the flags of a training, without its length, rate and directory."""
     if objective == SUPERVISED:
         preset = f"flags/imagenette/efficient_pixels{'_128px' if encoder == 'base' else ''}.flags"
         data = [f"--flagfile={preset}", f"--dataset=folder:{places.pictures}", "--encoder=pixels", "--label_fraction=1"]
@@ -86,9 +86,9 @@ def seconds(places: runner.Places) -> dict[str, float]:
 
 
 def prepare(places: runner.Places, only: dict[str, str]) -> None:
-    """Measures the CPU seconds of a step of each objective, unless it did; prints what the study costs.
+    """Times a step of each objective in CPU seconds, unless that was done before, and prints what the study costs.
 
-    They are those of one core, and nearly the same beside other work.
+    The seconds are those of one core, and nearly the same beside other work.
     """
     measured, path = seconds(places), _seconds_file(places)
     encoders = [each for each in ENCODERS if only.get("encoder", each) == each]
@@ -115,7 +115,7 @@ def prepare(places: runner.Places, only: dict[str, str]) -> None:
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
-    """Both trials of all objectives, beside the untrained encoder and one that learned from all labels as long.
+    """Returns both trials of all objectives, the untrained encoder, and one that learned from all labels for as long.
 
     Where both trials of an objective are recorded, there is a detector on the better one, too.
     """
@@ -182,7 +182,7 @@ def _run(places: runner.Places, fields: dict, train_steps: int) -> runner.Run:
 
 
 def _detectors(places: runner.Places, encoder: str, recorded: Sequence[dict]) -> list[runner.Run]:
-    """A detector on the better trial of each objective whose trials are all recorded."""
+    """Returns a detector on the better trial of each objective whose trials are all recorded."""
     wanted = []
     for objective in [*OBJECTIVES, UNTRAINED, SUPERVISED]:
         trials = [_fields(places, encoder, objective, t) for t in range(1 if objective == UNTRAINED else len(RATES))]
@@ -198,7 +198,7 @@ def _detectors(places: runner.Places, encoder: str, recorded: Sequence[dict]) ->
 
 
 def keep(result: dict, path: str) -> dict:
-    """Of a detector what the table shows."""
+    """Returns what is recorded of a result: of a detector only what the table shows."""
     return {"map11": result["map11"]} if "map11" in result else result
 
 
@@ -219,7 +219,7 @@ class Line(NamedTuple):
 
 
 def lines(found: Sequence[dict]) -> list[Line]:
-    """Each objective's line, in the order of the paper's tables."""
+    """Returns each objective's line, in the order of the paper's tables."""
     settings: dict[tuple, list[dict]] = {}
     for record in found:
         settings.setdefault((record["pictures"], record["encoder"], record["minutes"]), []).append(record)
@@ -236,7 +236,7 @@ def lines(found: Sequence[dict]) -> list[Line]:
 
 
 def table(found: Sequence[dict]) -> str:
-    """The better trial of each objective: neighbours, logistic regression with parts of the labels, detection."""
+    """Returns the table of the better trials: neighbours, logistic regression with parts of the labels, detection."""
     rows = []
     for line in lines(found):
         cells = [f"{100 * line.trials[0][name]:.1f}" for name in MEASURES]

@@ -22,9 +22,9 @@ def test_arithmetic_is_counted_from_shapes():
     assert train_step.arithmetic(graph) == 3 * convolution + 2 * product
 
 
-# The preset's pre-training on 2 x 2 patches, with the `tiny_encoder`.
+# The preset's pre-training on 2 x 2 patches and, beside it, with a bank, with the `tiny_encoder`.
 SMALL = ["--resize=28", "--image_size=28", "--batch_size=2", "--directions=1", "--context_blocks=1", "--context_dim=8"]
-SMALL += ["--steps_to_ignore=0", "--steps_to_predict=1"]
+SMALL += ["--steps_to_ignore=0", "--steps_to_predict=1", "--objective=cpc+instance_bank", "--bank_negatives=8"]
 
 
 def test_a_step_runs_our_operations(tiny_encoder):
@@ -46,12 +46,14 @@ def test_what_fits_is_the_largest_power_of_two_below_the_line():
     assert [memory.fit(gb * 1e9, 2e9, 1e9) for gb in (2, 3, 4, 10)] == [0, 0, 1, 4]
 
 
-def test_the_program_of_a_preset_and_the_bytes_of_its_variables(tmp_path, tiny_encoder):
+def test_the_program_of_a_preset_and_the_bytes_of_its_variables(tmp_path, tiny_encoder, monkeypatch):
+    monkeypatch.setattr(memory, "OF_DATASET", 300)
     words = ["--dataset=photos", "--encoder=small", "--patch_size=16", "--patch_stride=12", *SMALL, "--batch_size=6"]
     found = memory.write_program(str(tmp_path / "program"), 2, words)
     assert found["batch"] == 6
-    parameters = found["weights"] / 4
+    bank = 4 * 128 * 300
+    parameters = (found["weights"] - bank) / 4
     assert parameters == int(parameters) > 1000
-    # Adam's two moments and the average of each weight, and Adam's counter and rate.
-    assert 0 < found["variables"] - 4 * found["weights"] <= 16
+    # Adam's two moments and the average of each weight, and Adam's counter and rate; the bank alone.
+    assert 0 < found["variables"] - 4 * 4 * parameters - bank <= 16
     assert (tmp_path / "program").stat().st_size > 10_000

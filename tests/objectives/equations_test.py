@@ -95,7 +95,7 @@ def test_pirl_tells_the_image_of_the_bank_from_others():
         e = [np.exp(m @ v / 0.5), *(np.exp(n @ v / 0.5) for n in others)]
         of_others = sum(e[1:])
         losses.append(-np.log(e[0] / (e[0] + of_others)) - sum(np.log(1 - x / (x + of_others)) for x in e[1:]))
-    assert float(pirl.told_apart(own, vectors, negatives, 0.5)) == pytest.approx(np.mean(losses), rel=1e-5)
+    assert float(pirl.nce_loss(own, vectors, negatives, 0.5)) == pytest.approx(np.mean(losses), rel=1e-5)
 
 
 @pytest.mark.parametrize("background", [3, 8])
@@ -122,7 +122,7 @@ def test_clusters_are_found_and_none_is_empty():
     assert set(deep_cluster.clusters_of(np.ones((5, 3)), count=4, components=2, seed=0)) == {0}
 
 
-def told_from_noise(v, bank, image, step, count, temperature):
+def nce_loss(v, bank, image, step, count, temperature):
     """Wu et al. 2018, eq. 4 to 8, for one vector; Z is the mean over random vectors."""
     sphere = units(200_000, len(v))
     p = np.exp(bank @ v / temperature) / np.exp(sphere @ v / temperature).mean() / len(bank)
@@ -142,7 +142,7 @@ def test_cmc_tells_each_view_from_the_bank_of_the_other(tiny_encoder):
         found = part @ head.kernel.numpy() + head.bias.numpy()
         vectors.append(found / np.linalg.norm(found, axis=1, keepdims=True))
     losses = [
-        np.mean([told_from_noise(v, banks[1 - view], i, step, 5, 0.5) for v, i in zip(vectors[view], index)])
+        np.mean([nce_loss(v, banks[1 - view], i, step, 5, 0.5) for v, i in zip(vectors[view], index)])
         for view in range(2)
     ]
     assert float(output.loss) == pytest.approx(sum(losses), rel=5e-3)
@@ -196,7 +196,7 @@ def test_the_bank_s_images_are_told_apart(negatives, tiny_encoder):
     for v, i in zip(vectors, index):
         loss = -np.log(softmax(bank @ v / 0.5)[i])
         if negatives:
-            loss = told_from_noise(v, bank, i, step, negatives, 0.5)
+            loss = nce_loss(v, bank, i, step, negatives, 0.5)
         losses.append(loss + 0.3 * np.sum((v - bank[i]) ** 2))
     assert float(output.loss) == pytest.approx(np.mean(losses), rel=5e-3 if negatives else 1e-4)
     model.after_step(output.kept, step)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from cpc_tf.data import views
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.objectives.config import OBJECTIVES, SumConfig, known, title
+from cpc_tf.objectives.config import OBJECTIVES, SumConfig, is_objective, title
 from cpc_tf.objectives.sum import sum_of
 from cpc_tf.objectives.vicreg import VICReg
 from cpc_tf.settings import ConfigError
@@ -75,7 +75,7 @@ def test_it_needs_what_its_objectives_need_and_exchanges_if_each_does(monkeypatc
 
 
 def test_names_and_titles():
-    assert [*map(known, ("cpc", "cpc+rotation", "cpc+labels", "cpc+cpc", "", "+"))] == [True, True, *[False] * 4]
+    assert [*map(is_objective, ("cpc", "cpc+rotation", "cpc+labels", "cpc+cpc", "", "+"))] == [True, True, *[False] * 4]
     assert title("cpc+rotation") == "CPC + Rotation"
     assert views.Together({"a": views.PatchGrid(), "b": views.WholeImage(), "c": views.WholeImage()}).seen == (
         "the patches of the grid, each on its own and whole images"

@@ -20,8 +20,10 @@ from cpc_tf.training.trainee import Rows
 from tests.pretrain.tiny import TINY
 
 slow = pytest.mark.slow
-pytestmark = pytest.mark.usefixtures("tiny_encoder")
+pytestmark = pytest.mark.usefixtures("networks_of_one_block")
 EIGHT = replace(TINY, batch_size=8)
+# Predictions so large that the bound, a difference of two losses, is more than their rounding.
+GROUPS = replace(EIGHT, emb_scale=3.0)
 
 
 def _patches(count):
@@ -32,7 +34,7 @@ def _patches(count):
 @functools.cache
 def _answer(group, norm="layer"):
     """(metrics, clipped gradients, weights before) of a step: the model alone, given one group after another."""
-    model = build_model(replace(EIGHT, parts=1, norm=norm))
+    model = build_model(replace(GROUPS, parts=1, norm=norm))
     weights = model.get_weights()
     with tf.GradientTape() as tape:
         outputs = [model(_patches(8)[i : i + group], training=True) for i in range(0, 8, group)]
@@ -86,7 +88,7 @@ def test_negatives_and_batch_statistics_are_of_a_group_wherever_it_is(
     strategy = {1: make_strategy("single"), 2: two_replicas, 4: four_replicas}[replicas]
     groups = {"negative_images": group % 8, "norm_images": group if norm == "batch" else 0}
     # With batch norm activations are computed a second time, with the statistics of the same groups.
-    config = replace(EIGHT, **groups, xla=xla, accumulate=parts, norm=norm, recompute=norm == "batch")
+    config = replace(GROUPS, **groups, xla=xla, accumulate=parts, norm=norm, recompute=norm == "batch")
     metrics, gradients, operations = _step(config, strategy)
     wanted, wanted_gradients, _ = _answer(group, norm)
     assert metrics.keys() == wanted.keys()
@@ -99,9 +101,9 @@ def test_negatives_and_batch_statistics_are_of_a_group_wherever_it_is(
     assert ("CpcNormReluGrad" in operations) is (xla == "off" and norm == "layer")
 
 
-def _deep(monkeypatch, third):
-    """Makes 'small' as deep as an encoder of the paper, and narrow."""
-    layers = tuple(networks.Stack(blocks, 8, width, 2) for width, blocks in ((32, 3), (64, 4), (128, third)))
+def _deep(monkeypatch, *blocks):
+    """Makes 'small' of stacks of so many blocks, as deep as an encoder of the paper or less, and narrow."""
+    layers = tuple(networks.Stack(count, 8, 32 << i, 2) for i, count in enumerate(blocks))
     deep = networks.Architecture(layers, stem_kernel=3, stem_width=16, stem_stride=1, stem_pool=False)
     monkeypatch.setitem(networks.ARCHITECTURES, "small", deep)
 
@@ -110,7 +112,7 @@ def _deep(monkeypatch, third):
 @pytest.mark.parametrize(("third", "directions"), [(23, 1), (46, 2)], ids=["ResNet-101 of v1", "ResNet-161"])
 def test_without_norms_a_deep_encoder_begins_at_chance(third, directions, monkeypatch):
     """With He's start in all kernels the loss was 2e7 on v1's encoder: each block doubled the variance."""
-    _deep(monkeypatch, third)
+    _deep(monkeypatch, 3, 4, third)
     settings = {"norm": "none", "directions": directions, "steps_to_ignore": 1, "steps_to_predict": 4}
     model = build_model(replace(EIGHT, **settings))
     chance = directions * 3 * np.log(8 * 25)  # offsets x log(candidates)
@@ -120,7 +122,7 @@ def test_without_norms_a_deep_encoder_begins_at_chance(third, directions, monkey
 @slow
 def test_steps_without_norms_are_the_same_recomputed_and_in_parts(monkeypatch):
     """At first branches are zero: the third step is the first whose gradient reaches all of their kernels."""
-    _deep(monkeypatch, 4)
+    _deep(monkeypatch, 1, 2)
     weights = []
     for options in ({}, {"recompute": True, "accumulate": 2}):
         config = replace(EIGHT, norm="none", learning_rate=0.01, negative_images=4, **options)

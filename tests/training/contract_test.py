@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from cpc_tf.boxes.canvas import batches
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED
-from cpc_tf.encoders import networks
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.objectives.config import OBJECTIVES, model_class
@@ -31,15 +30,6 @@ GRIDS = {
     "patches": tf.constant(RANDOM.integers(0, 256, [4, 2, 2, 8, 8, 3], dtype=np.uint8)),
     "label": tf.constant([0, 1, 2, 0], tf.int64),
 }
-
-
-@pytest.fixture
-def networks_of_one_block(monkeypatch):
-    """Blocks are no subject here, and a step is traced in a third of the time."""
-    for name, inside, outside in (("small", 4, 16), ("tiny", 8, 128)):
-        stacks = (networks.Stack(1, inside, outside, 2),)
-        one_block = networks.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=name == "tiny")
-        monkeypatch.setitem(networks.ARCHITECTURES, name, one_block)
 
 
 def pretraining(name, strategy, **settings):

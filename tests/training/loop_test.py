@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.linear.config import LinearConfig
+from cpc_tf.objectives.config import model_class
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.termination import Interrupted, interrupting
@@ -31,6 +32,7 @@ class Adder(tf.Module):
     reported = ("loss",)
     rates = ("learning_rate",)
     trained = ()
+    follows_length = ""
 
     def __init__(self, strategy=None):
         super().__init__()
@@ -353,7 +355,20 @@ def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
     )
 
 
+def test_what_else_follows_the_length_of_a_run_is_named_when_that_changes(tmp_path, caplog, monkeypatch):
+    """As a momentum that rises to 1 at the end of the run; the learning rate is constant."""
+    monkeypatch.setattr(Line, "follows_length", model_class("byol").FOLLOWS_LENGTH)
+    for steps in (8, 16, 20):
+        start(tmp_path, Schedule(PEAK), steps)
+    said = [record.getMessage().partition(": ")[2] for record in caplog.records if "schedule" in record.getMessage()]
+    what = "the momentum of the target network follows another schedule, since the length of the run changed"
+    assert said == [
+        f"from step 8 on {what}: it ends at step 16 in place of step 8",
+        f"from step 16 on {what}: it ends at step 20 in place of step 16",
+    ]
+
+
 @pytest.mark.parametrize("damaged", [5, {}, {"optimizer": {"rate": "x"}}, {"optimizer": 1}])
 def test_a_damaged_record_is_not_compared(damaged):
-    now = {"schedules": {"optimizer": cosine(8).get_config()}}
-    assert describe_changes({"schedules": damaged}, now, 4) == []
+    now = {"schedules": {"optimizer": cosine(8).get_config()}, "train_steps": 8}
+    assert describe_changes({"schedules": damaged, "train_steps": [damaged]}, now, 4, "the momentum") == []
