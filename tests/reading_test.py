@@ -13,10 +13,10 @@ ROOT = pathlib.Path(__file__).parent.parent
 STARTS = ("cpc_tf.pretrain.run", "cpc_tf.linear.run")
 BOUNDS = {
     "files imported by pretrain.run and linear.run": 76,
-    "lines imported by pretrain.run and linear.run": 13_700,
-    "private helpers of a module used once": 194,
-    "lines of cpc_tf and export": 32_000,
-    "lines of tests": 24_900,
+    "lines imported by pretrain.run and linear.run": 13_750,
+    "private helpers of a module used once": 197,
+    "lines of cpc_tf and export": 33_500,
+    "lines of tests": 25_700,
 }
 
 

@@ -96,8 +96,11 @@ def guess(gallery: Gallery, given: Labelled) -> Guesses | None:
     """Trains the classifier and applies it to all pictures; None while there is only one class."""
     if not given.can_teach:
         return None
-    chosen = given.take(~given.sampled)
-    margins = _margins(shares_of(gallery, chosen), given.labels.ndim > 1) if chosen.can_teach else None
+    chosen, margins = given.take(~given.sampled), None
+    if chosen.can_teach:
+        shares = shares_of(gallery, chosen)
+        second, first = np.partition(shares, -2, 1)[:, -2:].T if shares.shape[1] > 1 else (0, shares[:, 0])
+        margins = np.abs(2 * shares - 1).min(1) if given.labels.ndim > 1 else first - second
     return Guesses(given.classes, shares_of(gallery, given), margins)
 
 
@@ -106,13 +109,6 @@ def shares_of(gallery: Gallery, given: Labelled, others: Gallery | None = None) 
     classifier = logistic.fit(_examples(gallery, given), logistic.USUAL)
     logits = np.concatenate([classifier.logits(block) for block in (others or gallery).blocks()])
     return expit(logits) if given.labels.ndim > 1 else probabilities(logits).astype(np.float32)
-
-
-def _margins(shares: np.ndarray, multi_label: bool) -> np.ndarray:
-    if multi_label:
-        return np.abs(2 * shares - 1).min(1)
-    second, first = np.partition(shares, -2, 1)[:, -2:].T
-    return first - second
 
 
 class Figures(NamedTuple):

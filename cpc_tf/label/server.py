@@ -26,8 +26,8 @@ from cpc_tf.label.session import Session, TakenOver
 from cpc_tf.label.table import MODEL, PERSON
 from cpc_tf.settings import ConfigError
 
-_PAGE = pathlib.Path(__file__).parent / "page"
-_FILES = {"": "label.html", "label.css": "label.css", "label.js": "label.js"}
+_PAGE = pathlib.Path(__file__).parent
+_FILES = {"": "page.html", "page.css": "page.css", "page.js": "page.js"}
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _SIDES = {"thumb": 192, "picture": 1024}  # px
 _MOST = 5000  # bytes of a file name and of a class, pictures of an answer and of a change

@@ -28,9 +28,9 @@ class MeanColours:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """36 pictures: FOLDER/CLASS/NUMBER.png."""
+    """48 pictures: FOLDER/CLASS/NUMBER.png."""
     monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path / "cache"))
-    write_pictures(tmp_path / "mine", {"": 12})
+    write_pictures(tmp_path / "mine", {"": 16})
     return tmp_path / "mine"
 
 

@@ -51,15 +51,14 @@ def test_a_quarter_is_of_a_random_sample_on_which_no_choice_depends():
     assert len({*sample.tolist()}) == 100
     assert [i for i in order.random_sample([*names, "new.png"], 0).tolist() if i < 400][:90] == sample[:90].tolist()
     sample, labelled = order.random_sample(names[:100], 0), []
-    random, choices = np.random.default_rng(0), []
+    random = np.random.default_rng(0)
     margins = random.random(100)
     for _ in range(20):
-        taught = np.setdiff1d(labelled, sample)
+        taught = np.setdiff1d(np.array(labelled, np.int64), sample)
         pool = Pool(DIRECTIONS, taught, margins if len(labelled) > 20 else None, np.array(labelled, np.int64))
         chosen, why = order.choose(pool, sample, len(labelled), 3, 0)
         assert ("unsure" in why) == (len(labelled) >= order.COVERING)
         labelled += chosen
-        choices += chosen
     assert len({*labelled}) == 60
     assert {*labelled} & {*sample.tolist()} == {*sample[:15].tolist()}
     assert sorted(order.choose(pool._replace(taken=np.array(labelled)), sample, 60, 50, 0)[0] + labelled) == [

@@ -45,7 +45,7 @@ def test_a_label_is_given_and_errors_are_lines(page):
 
 
 @pytest.mark.parametrize(
-    "path", ["", "label.css", "label.js", "state", "next", "like/3", "all", "slips", "map", "commands"]
+    "path", ["", "page.css", "page.js", "state", "next", "like/3", "all", "slips", "map", "commands"]
 )
 def test_each_address_is_answered_to_this_machine_s_page_alone(page, path):
     assert ask(page, path)[0] == ask(page, path, "localhost:5")[0] == 200

@@ -41,13 +41,13 @@ def give(session, pictures, name=None):
 
 def test_labels_teach_a_classifier_that_is_measured_on_a_random_sample(session):
     state = session.state("p")
-    assert (state["pictures"], state["labelled"], state["figures"], state["pending"]) == (36, 0, None, False)
+    assert (state["pictures"], state["labelled"], state["figures"], state["pending"]) == (48, 0, None, False)
     give(session, session.next(8)["pictures"])
     state = settled(session)
     sentence = r"not measured yet: [234] of 10 pictures drawn at random have a label"
     assert re.fullmatch(sentence, state["figures"]["sentence"])
-    while state["labelled"] < 35:
-        give(session, session.next(8)["pictures"][: 35 - state["labelled"]])
+    while state["labelled"] < 47:
+        give(session, session.next(8)["pictures"][: 47 - state["labelled"]])
         state = session.state("p")
     state = settled(session)
     assert state["figures"]["accuracy"] == 1
@@ -57,19 +57,19 @@ def test_labels_teach_a_classifier_that_is_measured_on_a_random_sample(session):
     assert session.surest(last["guess"], 5)["pictures"][0]["index"] == last["index"]
     assert session.like(3, 5)["pictures"] == [last]
     assert {each["name"]: each["count"] for each in state["classes"]} == {
-        name: 12 - (name == last["guess"]) for name in ("blue", "green", "red")
+        name: 16 - (name == last["guess"]) for name in ("blue", "green", "red")
     }
-    wrong = next(each for each in session.all(0, 40, "red")["pictures"])
+    wrong = next(each for each in session.all(0, 50, "red")["pictures"])
     give(session, [wrong], "blue")
     settled(session)
     first = session.slips()["pictures"][0]
     assert (first["index"], first["labels"], first["guess"]) == (wrong["index"], ["blue"], "red")
     assert session.step("p", back=True)["changed"] == [wrong["index"]]
     assert session.rename("p", "red", "rot")["classes"][-1]["name"] in ("rot", "green", "blue")
-    assert session.all(0, 40, "rot")["total"] == 12 - (last["guess"] == "red")
+    assert session.all(0, 50, "rot")["total"] == 16 - (last["guess"] == "red")
     settled(session)
     points = session.map()["points"]
-    assert sum(point[4] for point in points) == 35
+    assert sum(point[4] for point in points) == 47
     assert np.min(points) == 0
 
 
@@ -80,7 +80,7 @@ def test_pictures_that_were_put_off_come_last_and_again_after_a_reload(session):
     session.claim("p2", force=True)
     third = [each["index"] for each in session.next(10)["pictures"]]
     assert third == second
-    session.next(16)
+    session.next(28)
     assert {each["index"] for each in session.next(10)["pictures"]} & {*first}
 
 
@@ -110,14 +110,14 @@ def test_several_classes_a_picture(config, opened):
         single.label("p", [0], "add", "cat", "person")
     session = Session(replace(config, multi_label=True), opened)
     session.claim("p", force=False)
-    for index, picture in enumerate(session.all(0, 36, "")["pictures"]):
+    for index, picture in enumerate(session.all(0, 48, "")["pictures"]):
         session.label("p", [picture["index"]], "add", picture["file"].partition("/")[0], "person")
         if index % 4 == 0:
             session.label("p", [picture["index"]], "add", "fourth", "person")
     session.label("p", [0], "none", "", "person")
     session.label("p", [1], "remove", "blue", "person")
     state = settled(session)
-    assert state["labelled"] == 35
+    assert state["labelled"] == 47
     assert session.table.of[opened.pictures.names[0]].classes == ()
     assert "mean average precision" in state["figures"]["sentence"]
     with pytest.raises(ConfigError, match="has pictures with several classes or none: add --multi_label"):
