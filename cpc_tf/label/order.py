@@ -19,6 +19,7 @@ SAMPLED, MOST_SAMPLED = 4, 1000  # one picture in so many is of the random sampl
 COVERING = 50  # labels, up to which pictures that stand for many others come first
 _NEIGHBOURS = 20  # of which the mean similarity says how typical a picture is
 _MOST_CLUSTERS, _MOST_COMPARED = 300, 2000  # clusters, and pictures of a cluster that are compared with each other
+_MOST_CLUSTERED = 10_000  # pictures of which clusters are learned; they are applied to all
 _CANDIDATES = 5  # least sure pictures, for each one that is chosen
 
 
@@ -70,7 +71,10 @@ def typical(pool: Pool, count: int, seed: int) -> list[int]:
         return free.tolist()
     clusters = min(len(pool.labelled) + count, _MOST_CLUSTERS, len(pool.directions))
     kmeans = MiniBatchKMeans(clusters, batch_size=1024, max_iter=20, n_init=1, random_state=seed)
-    cluster_of = kmeans.fit_predict(pool.directions)
+    some = pool.directions
+    if len(some) > _MOST_CLUSTERED:
+        some = some[np.random.default_rng(seed).choice(len(some), _MOST_CLUSTERED, replace=False)]
+    cluster_of = kmeans.fit(some).predict(pool.directions)
     labels, sizes = (np.bincount(cluster_of[rows], minlength=clusters) for rows in (pool.labelled, free))
     random, chosen = np.random.default_rng(seed), []
     for cluster in np.lexsort((-sizes, labels)):  # without labels first, of those the largest first
