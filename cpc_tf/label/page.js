@@ -1,4 +1,4 @@
-// The page of `cpc-tf label`. `state` is what the server said last, `known` has every picture that was shown, and a Grid
+// The page of `cpc-tf label`. `state` is what the server said last, `pictureOf` has every picture that was shown, and a Grid
 // shows some of them. Names of files and classes are text: they reach the page by textContent and attributes alone.
 
 const BATCH = 24; // pictures to label at once
@@ -10,7 +10,7 @@ addEventListener("pageshow", () => sessionStorage.removeItem("page")); // so tha
 const $ = (id) => document.getElementById(id);
 const quantity = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 const text = (id, value) => $(id).textContent === value || ($(id).textContent = value); // what stays is not read out again
-const known = new Map();
+const pictureOf = new Map();
 let state = { classes: [], broken: [] };
 let view = "", loading = false, turns = 0; // turns: how often a view was asked for
 let batch = [], why = "", origin = null; // of Label; origin: the picture that the shown ones are like
@@ -66,8 +66,8 @@ function schedule() {
 
 function remember(pictures) {
   return pictures.map((picture) => {
-    const one = Object.assign(known.get(picture.index) ?? {}, picture);
-    known.set(one.index, one);
+    const one = Object.assign(pictureOf.get(picture.index) ?? {}, picture);
+    pictureOf.set(one.index, one);
     for (const grid of GRIDS) grid.draw(one);
     return one;
   });
@@ -87,7 +87,7 @@ async function look(indices) {
 // ---- Pictures in rows: one is in focus, any number are selected.
 class Grid {
   constructor(id, toggles = false) {
-    Object.assign(this, { element: $(id), toggles, tiles: [], shown: new Map(), at: 0, anchor: 0 });
+    Object.assign(this, { element: $(id), toggles, tiles: [], tileOf: new Map(), at: 0, anchor: 0 });
     this.element.addEventListener("click", (event) => this.click(event));
     this.element.addEventListener("dblclick", enlarge);
     this.element.addEventListener("pointerdown", (event) => this.drag(event));
@@ -99,7 +99,7 @@ class Grid {
 
   show(pictures, chosen) {
     this.tiles = [];
-    this.shown.clear();
+    this.tileOf.clear();
     this.element.replaceChildren();
     this.add(pictures, chosen);
     this.move(Math.max(0, pictures.findIndex((picture) => !picture.by)));
@@ -111,7 +111,7 @@ class Grid {
       const texts = ["label", "guess"].map((className) => make("span", { className }));
       const properties = { className: "tile class", role: "option", tabIndex: -1, title: picture.file, picture };
       const tile = make("div", { ...properties, ariaSelected: chosen(picture) }, image, ...texts);
-      this.shown.set(picture, tile);
+      this.tileOf.set(picture, tile);
       this.tiles.push(tile);
       this.draw(picture);
     }
@@ -119,7 +119,7 @@ class Grid {
   }
 
   draw(picture) {
-    const tile = this.shown.get(picture), { labels, by, guess, share } = picture;
+    const tile = this.tileOf.get(picture), { labels, by, guess, share } = picture;
     if (!tile) return;
     const [label, guessed] = tile.querySelectorAll("span");
     label.textContent = labels.join(", ") || (by && "none of them");
@@ -220,12 +220,12 @@ async function give(how, name = "", { by = "person", grid = current(), pictures 
   say(`${quantity(indices.length, "picture")}: ${{ clear: "no label", none: "none of the classes", remove: `not ${name}` }[how] ?? name}`);
   const sent = send("label", { indices, how, class: name, by }, () => {
     remember(before);
-    if (grid.shown.has(pictures[0])) grid.move(grid.tiles.indexOf(grid.shown.get(pictures[0])));
+    if (grid.tileOf.has(pictures[0])) grid.move(grid.tiles.indexOf(grid.tileOf.get(pictures[0])));
   });
   if (how === "clear" || state.multi_label) return sent;
   // The focus goes to the next picture without a label; Label goes on with new ones when there is none.
   grid.choose(() => false);
-  const last = grid.tiles.indexOf(grid.shown.get(pictures.at(-1)));
+  const last = grid.tiles.indexOf(grid.tileOf.get(pictures.at(-1)));
   const free = grid.tiles.flatMap((tile, place) => (tile.picture.by ? [] : [place]));
   const next = free.find((place) => place > last) ?? (grid === toLabel ? free[0] : last + 1);
   if (next !== undefined) grid.move(next);
@@ -254,8 +254,8 @@ function toggleClass(name) {
 
 async function step(how) {
   const said = await send(how, {});
-  const pictures = await look((said?.changed ?? []).filter((index, place) => known.has(index) || place < BATCH));
-  if (view !== "label" || !pictures.length || pictures.some((picture) => toLabel.shown.has(picture))) return;
+  const pictures = await look((said?.changed ?? []).filter((index, place) => pictureOf.has(index) || place < BATCH));
+  if (view !== "label" || !pictures.length || pictures.some((picture) => toLabel.tileOf.has(picture))) return;
   batch = pictures.slice(0, BATCH);
   why = how === "undo" ? "Undone" : "Done again";
   history.replaceState(null, "", "#label");
@@ -272,7 +272,7 @@ function rename(name) {
     input.remove();
     if (to && to !== name && (await send("rename", { class: name, to }))) {
       const named = (one) => (one === name ? to : one);
-      remember([...known.values()].map(({ index, labels, guess }) =>
+      remember([...pictureOf.values()].map(({ index, labels, guess }) =>
         ({ index, labels: [...new Set(labels.map(named))], guess: named(guess) })));
     }
     chips();
@@ -291,7 +291,7 @@ function settle(take) {
   for (const name of new Set(chosen.map(named))) {
     const pictures = chosen.filter((picture) => named(picture) === name);
     giveClass(name, { grid: slips, pictures }).then((said) => {
-      for (const picture of said ? pictures : []) slips.shown.get(picture)?.classList.add("settled");
+      for (const picture of said ? pictures : []) slips.tileOf.get(picture)?.classList.add("settled");
     });
   }
 }
@@ -335,7 +335,7 @@ const scrolled = new IntersectionObserver(async (entries) => {
   const start = everything.tiles.filter(({ picture }) => !name || picture.labels.includes(name)).length;
   const { pictures } = await listed(start);
   if (turn !== turns || !pictures.length) return;
-  everything.add(remember(pictures).filter((picture) => !everything.shown.has(picture)));
+  everything.add(remember(pictures).filter((picture) => !everything.tileOf.has(picture)));
   scrolled.observe($("end"));
 }, { rootMargin: "1500px" });
 
@@ -506,7 +506,7 @@ function update(said) {
       $(id).replaceChildren(...first, ...classes.map(({ name }) => make("option", { value: name, textContent: name })));
       if (classes.some(({ name }) => name === value)) $(id).value = value;
     }
-    for (const grid of GRIDS) for (const picture of grid.shown.keys()) grid.draw(picture);
+    for (const grid of GRIDS) for (const picture of grid.tileOf.keys()) grid.draw(picture);
   }
   if ((view === "map" && isNew) || (view === "check" && isDone && !slips.tiles.length)) route();
   schedule();
