@@ -102,8 +102,8 @@ def open_gallery(encoder: PictureEncoder, folder: str, batch_size: int, tell: Te
     if not sound:
         why = listed([f"{name} ({reason})" for name, reason in broken.items()])
         raise ConfigError("pictures", folder, f"none can be read: {why}")
-    features = np.memmap(f"{cache}/{_FEATURES}", np.float32, "r").reshape(-1, width)
     rows = np.array([entries[versions[i]] for i in sound], np.int64)
+    features = np.memmap(f"{cache}/{_FEATURES}", np.float32, "r", shape=(rows.max() + 1, width))
     gallery = Gallery(pictures.take(sound), features, rows, np.zeros([0, 0], np.float32), broken)
     return gallery._replace(directions=directions(gallery))
 

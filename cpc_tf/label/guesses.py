@@ -19,6 +19,7 @@ from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.table import PERSON, Labels
 
 MORE = 50  # labels of the forecast
+DOUBT = 5  # times as probable as the label another class must be for the label to count as a likely slip
 LEAST = 10  # pictures drawn at random, below which no accuracy is stated
 
 
@@ -153,8 +154,9 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
         return few
     shares = probabilities(logits, validated.temperature)
     own, suggested = shares[np.arange(count), labels], shares.argmax(1)
-    doubtful = [i for i in np.argsort(own - shares.max(1), kind="stable") if suggested[i] != labels[i]]
-    slips = [(int(given.indices[i]), int(suggested[i]), float(shares[i].max())) for i in doubtful if given.by_person[i]]
+    doubtful = (shares.max(1) > DOUBT * own) & given.by_person
+    order_of_doubt = [i for i in np.argsort(own - shares.max(1), kind="stable") if doubtful[i]]
+    slips = [(int(given.indices[i]), int(suggested[i]), float(shares[i].max())) for i in order_of_doubt]
     if sample < LEAST:
         return few._replace(slips=slips)
     right, before = ((values.argmax(1) == labels)[given.drawn] for values in (logits, validated.halved))

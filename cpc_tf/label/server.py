@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hmac
 import io
 import json
@@ -67,7 +66,6 @@ class Page:
 
     def __init__(self, session: Session):
         self.session, self.token = session, secrets.token_urlsafe(18)
-        self._jpeg = functools.lru_cache(2000)(self._encoded)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable) -> Any:
         request = Request(environ)
@@ -152,7 +150,7 @@ class Page:
     def _index(self, text: Any) -> int:
         return _whole(text, len(self.session.gallery.rows) - 1)
 
-    def _encoded(self, index: int, side: int) -> bytes:
+    def _jpeg(self, index: int, side: int) -> bytes:
         """Returns a picture of the gallery as JPEG, at most `side` px."""
         of_one, stream = self.session.gallery.pictures.take([index]), io.BytesIO()
         try:

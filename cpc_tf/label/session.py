@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -18,7 +19,7 @@ from cpc_tf.label import finish, guesses, order
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.guesses import Figures, Guesses
-from cpc_tf.label.table import MODEL, PERSON, Label, LabelTable
+from cpc_tf.label.table import MODEL, PERSON, Label, LabelTable, check_classes
 from cpc_tf.settings import ConfigError
 
 _ALIVE = 15  # seconds since its last request in which a page counts as open
@@ -51,7 +52,7 @@ class Session:
         if not config.multi_label and any(len(label.classes) != 1 for label in self.table.of.values()):
             raise ConfigError("labels", config.labels, "has pictures with several classes or none: add --multi_label")
         self._remarks: list[str] = []
-        self._page, self._seen = "", 0.0
+        self._page, self._seen = "", -math.inf
         self._put_off: set[int] = set()  # pictures that were shown and not labelled: others come first
         self._last_shown: list[int] = []
         self._lock = threading.RLock()
@@ -130,6 +131,7 @@ class Session:
         """Gives a class another name, that of another class joins both. Raises as `label`."""
         with self._lock:
             self._check(page)
+            check_classes({to})
             change = {}
             for file, label in self.table.of.items():
                 if name in label.classes:
