@@ -35,13 +35,19 @@ PARTS = {0.01: 0.01, 0.1: 0.01, 1.0: 0.03}
 Labelled = tuple[np.ndarray, np.ndarray]  # features [N, D] and labels [N]
 
 
+def dataset(pictures: str) -> str:
+    """The value of --dataset for --pictures."""
+    return pictures if pictures == "photos" else f"folder:{pictures}"
+
+
 def mean_latents(module: str, pictures: str, split: str, whole: bool = False) -> Labelled:
     """Each image's label and the mean of its patch grid's latents, or of the map of the whole image."""
     card = EncoderName.parse(module).card()
     geometry, trained = card.geometry, card.training
     policy = AugmentConfig(trained.augment or "none", trained.augment_changes or "").policy  # grey if it saw grey alone
     encode = load_patch_encoder(module, 0, geometry.patch_size).patch_latents
-    source = catalog.open_labelled(DataConfig(dataset=f"folder:{pictures}", split=split), split, "split")
+    split = "test" if (pictures, split) == ("photos", "val") else split
+    source = catalog.open_labelled(DataConfig(dataset=dataset(pictures), split=split), split, "split")
     if whole:  # a grid of one patch
         images = pipeline.plain_images(source, geometry, 64, policy=policy)
         found = encode_dataset(images, lambda x: encode(x[:, None, None]), source.num_examples, split, "image")
@@ -102,7 +108,7 @@ def main(_) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string("module", None, "directory of a module of ours", required=True)
-    flags.DEFINE_string("pictures", None, "a folder with train/CLASS and val/CLASS", required=True)
+    flags.DEFINE_string("pictures", None, "photos, or a folder with train/CLASS and val/CLASS", required=True)
     flags.DEFINE_enum("test", "held_out", ["held_out", "val"], "what is tested on")
     flags.DEFINE_bool("whole", False, "the map of the whole image in place of its patches' latents")
     flags.DEFINE_string("output", "", "JSON file to write, too")

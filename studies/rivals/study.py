@@ -3,11 +3,11 @@
     python -m studies rivals --pictures=FOLDER --minutes=30
     python -m studies rivals --pictures=FOLDER --minutes=3 --only=encoder=small
 
-FOLDER has train/CLASS and val/CLASS. An objective's length in steps is what fits into the minutes, by the CPU seconds
-of a step that `prepare` measures first. Two trials of the learning rate each, the same for all; the better one by
-neighbours among held-out training pictures counts, and a detector is trained on it. Settings are those of the papers,
-but for banks, queues and clusters, which are scaled to some thousands of pictures, and for the optimizer, which is one
-for all.
+FOLDER has train/CLASS and val/CLASS, or is `photos`, the embedded photographs. An objective's length in steps is what
+fits into the minutes, by the CPU seconds of a step that `prepare` measures first. Two trials of the learning rate each,
+the same for all; the better one by neighbours among held-out training pictures counts, and a detector is trained on it.
+Settings are those of the papers, but for banks, queues and clusters, which are scaled to some thousands of pictures,
+and for the optimizer, which is one for all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from cpc_tf.files import write_file
 from cpc_tf.objectives.config import OBJECTIVES as SETTINGS
-from studies import records, runner, tables
+from studies import read_off, records, runner, tables
 
 RATES = (0.003, 0.001)
 ENCODERS = {
@@ -61,14 +61,15 @@ def training(places: runner.Places, encoder: str, objective: str) -> list[str]:
     """Returns the module and the flags of a training, without its length, rate and directory."""
     if objective == SUPERVISED:
         preset = f"flags/imagenette/efficient_pixels{'_128px' if encoder == 'base' else ''}.flags"
-        data = [f"--flagfile={preset}", f"--dataset=folder:{places.pictures}", "--encoder=pixels", "--label_fraction=1"]
-        return ["cpc_tf.efficient", *data, PRECISION]
+        data = [f"--flagfile={preset}", f"--dataset={read_off.dataset(places.pictures)}"]
+        data += ["--test_split=test"] if places.pictures == "photos" else []
+        return ["cpc_tf.efficient", *data, "--encoder=pixels", "--label_fraction=1", PRECISION]
     side, resize, patches = ENCODERS[encoder]
     preset = "flags/imagenette/pretrain_128px.flags" if encoder == "base" else "flags/imagenette/pretrain.flags"
     if not {*objective.split("+")} & PATCHES:
         patches = [f"--patch_size={side}", f"--patch_stride={side}"]
     geometry = [f"--image_size={side}", f"--resize={resize}", *patches]
-    data = [f"--flagfile={preset}", f"--dataset=folder:{places.pictures}", "--probe_every=0", PRECISION]
+    data = [f"--flagfile={preset}", f"--dataset={read_off.dataset(places.pictures)}", "--probe_every=0", PRECISION]
     needs = SETTINGS[objective].NEEDS if objective in SETTINGS else ""
     if needs:  # the same network, on lightness or colours
         data.append(f"--encoder={encoder}_{needs}")
@@ -177,8 +178,8 @@ def _run(places: runner.Places, fields: dict, train_steps: int) -> runner.Run:
         export = ["export", f"--workdir={folder}/training", *part, f"--output={module}"]
         steps = [(train, f"{folder}/training/result.json"), (export, f"{module}/encoder.json")]
     result = f"{folder}/read_off/result.json"
-    read_off = [f"--module={module}", f"--pictures={places.pictures}", "--test=val", f"--output={result}"]
-    return runner.Run(fields, [*steps, (["studies.read_off", *read_off], result)])
+    tested = [f"--module={module}", f"--pictures={places.pictures}", "--test=val", f"--output={result}"]
+    return runner.Run(fields, [*steps, (["studies.read_off", *tested], result)])
 
 
 def _detectors(places: runner.Places, encoder: str, recorded: Sequence[dict]) -> list[runner.Run]:
