@@ -19,9 +19,8 @@ from cpc_tf.texts import shown
 _HELP = """cpc-tf {version}: learn from pictures without labels, then classify or detect with few.
 First, on photographs that come with the program (some minutes on two CPU cores):
   cpc-tf pretrain --preset=photos/pretrain --workdir=runs/photos/small/pretrain
-  cpc-tf export   --workdir=runs/photos/small/pretrain --output=runs/photos/small/hub
-  cpc-tf linear   --preset=photos/linear --encoder=runs/photos/small/hub \\
-    --workdir=runs/photos/small/linear
+  cpc-tf export --workdir=runs/photos/small/pretrain --output=runs/photos/small/hub
+  cpc-tf linear --preset=photos/linear --encoder=runs/photos/small/hub --workdir=runs/photos/linear
 Then on your own: cpc-tf classify --labelled=MY_PICTURES --labels=LABELS.csv
 
 Commands:

@@ -43,7 +43,8 @@ for name, objective in OBJECTIVES.items():
     one_patch = [] if objective.PATCHES else ["--patch_size=32"]
     encoder = [f"--encoder=small_{objective.NEEDS}"] if objective.NEEDS else []
     no_probe = [] if name == "cpc" else ["--probe_every=0"]  # it is the same for all
-    CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch, *encoder, *no_probe])
+    small = [f"--{field}={value}" for field, value in samples.OF_OBJECTIVE.get(name, {}).items()]
+    CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch, *encoder, *no_probe, *small])
 CASES["pretrain-sum"] = (TASKS["pretrain"], ["--objective=cpc+deep_cluster", "--probe_every=0"])
 OF_TASKS = [*(name for name in CASES if name in TASKS), "pretrain-cpc"]  # a case of each
 

@@ -22,6 +22,20 @@ PRETRAIN_SMALLEST = [
     *"--encoder=tiny --output_stack=1 --steps_per_loop=1".split(),
 ]
 
+# Settings with which tiny data and networks are enough: objective -> {field: value}.
+OF_OBJECTIVE = {
+    "amdim": {"amdim_dim": 8},
+    "byol": {"byol_hidden": 8, "byol_dim": 4},
+    "cmc": {"cmc_negatives": 3, "cmc_temperature": 1.0},
+    "deep_cluster": {"clusters": 3},
+    "exemplar": {"exemplar_dim": 8},
+    "instance_bank": {"bank_negatives": 3, "bank_temperature": 1.0},
+    "local_aggregation": {"background": 4, "clusters_of_each": 2},
+    "moco": {"queue_length": 6},
+    "pirl": {"pirl_negatives": 3},
+    "vicreg": {"vicreg_dim": 8},
+}
+
 
 def write_pictures(root, counts, names=("red", "green", "blue"), side=16):
     """A folder of pictures, each of its class's colour with noise: ROOT/SPLIT/CLASS/NUMBER.png.

@@ -19,6 +19,7 @@ from cpc_tf.objectives.config import OBJECTIVES, model_class
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy
+from tests import samples
 from tests.boxes.samples import RECTANGLES, Images, rectangle
 from tests.detect.samples import SMALL, detector_training
 from tests.efficient import classifier_test as efficient
@@ -36,7 +37,7 @@ def pretraining(name, strategy, **settings):
     """(trainee, a batch of 4) of an objective or a sum; the options of the others are the same."""
     kind, names = model_class(name), name.split("+")
     side = {} if any(OBJECTIVES[each].PATCHES for each in names) else {"patch_size": 24}
-    own = {key: value for each in names for key, value in OF_OBJECTIVE.get(each, {}).items()}
+    own = {key: value for each in names for key, value in samples.OF_OBJECTIVE.get(each, {}).items()}
     encoder = {"encoder": f"small_{OBJECTIVES[name].NEEDS}"} if name in OBJECTIVES and OBJECTIVES[name].NEEDS else {}
     config = replace(
         TINY,
@@ -91,19 +92,6 @@ TRAINEES = {
 IN_PARTS = ["instance", "rotation"]
 # Objectives with a bank or a momentum copy.
 REMEMBERING = ["byol", "cmc", "colorization", "deep_cluster", "instance_bank", "local_aggregation", "moco", "pirl", SUM]
-# Settings under which a bank of six images is enough.
-OF_OBJECTIVE = {
-    "amdim": {"amdim_dim": 8},
-    "byol": {"byol_hidden": 8, "byol_dim": 4},
-    "cmc": {"cmc_negatives": 3, "cmc_temperature": 1.0},
-    "deep_cluster": {"clusters": 3},
-    "exemplar": {"exemplar_dim": 8},
-    "instance_bank": {"bank_negatives": 3, "bank_temperature": 1.0},
-    "local_aggregation": {"background": 4, "clusters_of_each": 2},
-    "moco": {"queue_length": 6},
-    "pirl": {"pirl_negatives": 3},
-    "vicreg": {"vicreg_dim": 8},
-}
 HALF = [*((name, "bfloat16") for name in (*OBJECTIVES, "detect")), ("cpc", "float16"), ("detect", "float16")]
 
 
