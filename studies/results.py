@@ -27,6 +27,7 @@ from studies.label_curve import study as curves
 from studies.ladder import study as ladders
 from studies.paper import figures as paper
 from studies.paper import page
+from studies.rivals import study as rivals
 from studies.tables import markdown, spread
 
 ROOT = records.FOLDER.parent
@@ -291,6 +292,7 @@ PICTURES: dict[str, Callable[[], bytes]] = {
     "few_labels": lambda: curves.draw(of("label_curve", dataset="photos")),
     "causes": lambda: causes.draw(of("causes")),
     "health": lambda: health.draw(of("health")),
+    "rivals": lambda: rivals.draw(of("rivals")),
 }
 
 

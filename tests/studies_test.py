@@ -296,6 +296,7 @@ def test_rivals_have_equal_time_and_the_trial_that_held_out_pictures_prefer(tmp_
     assert detector.fields == {**second.fields, "of": "boxes"}
     records.add("rivals", {"map11": 0.25, **detector.fields}, detector.fields)
     assert "| P, small, 2 min | moco | 2 | 42.0 | 10.0 | 20.0 | 30.0 | 25.0 |" in rivals.table(records.read("rivals"))
+    assert rivals.draw(records.read("rivals"))[1:4] == b"PNG"
     others = [run.fields for run in rivals.runs(places._replace(minutes=30.0)) if run.fields["minutes"] == 2]
     assert len(others) == 3
 

@@ -20,6 +20,9 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from matplotlib.figure import Figure as Canvas
+
+from cpc_tf.drawing import plots
 from cpc_tf.files import write_file
 from cpc_tf.objectives.config import OBJECTIVES as SETTINGS
 from studies import read_off, records, runner, tables
@@ -245,3 +248,24 @@ def table(found: Sequence[dict]) -> str:
         rows.append([line.setting, line.objective, len(line.trials), *cells, detected])
     titles = ["pictures, encoder, time", "objective", "trials", *MEASURES.values(), "collages, mAP"]
     return tables.markdown(titles, rows)
+
+
+def draw(found: Sequence[dict]) -> bytes:
+    """The better trial of each objective: a panel for each measure, a bar for each objective, the best first."""
+    ordered = sorted(lines(found), key=lambda line: line.trials[0]["knn"])
+    measures = {**MEASURES, "map11": "collages, mAP"}
+
+    def fill(canvas: Canvas, theme: plots.Theme) -> None:
+        panels = canvas.subplots(1, len(measures), sharey=True)
+        for axis, (name, title) in zip(panels, measures.items()):
+            for y, line in enumerate(ordered):
+                value = line.boxes if name == "map11" else line.trials[0][name]
+                if value is not None:
+                    aside = line.objective in (UNTRAINED, SUPERVISED)
+                    color = theme.named["labels" if line.objective == SUPERVISED else "untrained" if aside else "cpc"]
+                    axis.barh(y, 100 * value, color=color)
+                    axis.text(100 * value, y, f" {100 * value:.0f}", va="center")
+            axis.set(title=title, xlabel="%", xlim=(0, 100))
+            axis.set_yticks(range(len(ordered)), [f"{line.objective}\n{line.setting}" for line in ordered])
+
+    return plots.png(fill, 13, 1.2 + 0.5 * len(ordered), dpi=90)
