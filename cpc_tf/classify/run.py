@@ -182,7 +182,7 @@ def _learned(
     result |= {
         **kind.score(logits, labels),
         "classes": kind.classes(logits, labels, source.class_names),
-        "calibration": calibration(*kind.choices(logits, labels), len(person), validated.temperature),
+        "calibration": calibration(*kind.choices(logits, labels), count, validated.temperature),
         "cross_validation": {name: getattr(validated, name) for name in ("folds", "repeats", "strength")},
         **(
             {}

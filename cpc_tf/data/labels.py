@@ -91,7 +91,7 @@ class Content(NamedTuple):
     classes: Rows  # of the files as the table names them, in its order
     groups: Mapping[str, str] = {}  # {file: its group}, of those that have one
     first: str = ""  # the file of line 1, if that may be a header
-    accepted: Collection[str] = ()  # files whose class is a guess that a person accepted
+    by: Mapping[str, str] = {}  # {file: who gave the class}, of those that say so
     titles: Sequence[str] = ()  # of the columns other than file, label and by
     others: Mapping[str, Sequence[str]] = {}  # {file: its cells in these columns}
 
@@ -117,7 +117,7 @@ def read(path: str) -> Content:
     if not lines:
         raise ConfigError(f"{where}: is empty; it needs lines such as pictures/1.jpg,cat")
     delimiter, columns = _columns_of(path, lines)
-    content_of, line_of, others, accepted, titles = {}, {}, {}, set(), []
+    content_of, line_of, others, by, titles = {}, {}, {}, {}, []
     table = csv.reader(lines, delimiter=delimiter, strict=True)
     rest = [i for i in range(columns.count) if i not in (columns.file, columns.label, columns.by)]
     rows = ((table.line_num, row) for row in table if any(map(str.strip, row)))
@@ -128,8 +128,8 @@ def read(path: str) -> Content:
         for number, row in rows:
             name, *content = _parsed(path, number, row, columns)
             cells = dict(enumerate(row))
-            if columns.by is not None and cells.get(columns.by, "").strip() == MODEL:
-                accepted.add(name)
+            if columns.by is not None and (who := csv_text(cells.get(columns.by, "").strip())):
+                by[name] = who
             others[name] = [csv_text(cells.get(i, "")) for i in rest]
             if content_of.setdefault(name, content) != content:
                 raise ConfigError(
@@ -149,7 +149,7 @@ def read(path: str) -> Content:
         )
     groups = {name: group for name, group in groups.items() if group and not names.is_nothing(group)}
     first = "" if columns.header else next(iter(classes))
-    return Content(classes, groups, first, accepted, titles, others if titles else {})
+    return Content(classes, groups, first, by, titles, others if titles else {})
 
 
 class Matched(NamedTuple):
@@ -160,7 +160,7 @@ class Matched(NamedTuple):
     groups: Mapping[str, str] = {}  # {picture: its group}
     title: str = ""  # what line 1 has in place of a file, if it is a header after all
     accepted: Collection[str] = ()  # pictures whose class is a guess that a person accepted
-    rows: Mapping[str, str] = {}  # {picture: its row}
+    rows: Mapping[str, str] = {}  # {row: its picture}
 
 
 def match(path: str, table: Content, pictures: Collection[str]) -> Matched:
@@ -180,7 +180,7 @@ def match(path: str, table: Content, pictures: Collection[str]) -> Matched:
     """
     exact = _Names(pictures, _composed)
     alike = functools.cache(lambda: _Names(pictures, lambda text: _composed(_composed(text).casefold())))
-    content_of, absent, row_of, groups = {}, [], {}, {}
+    content_of, absent, row_of, groups, picture_of = {}, [], {}, {}, {}
     for row, labels in table.classes.items():
         name = exact.find(path, row) or alike().find(path, row)
         if name is None:
@@ -192,7 +192,7 @@ def match(path: str, table: Content, pictures: Collection[str]) -> Matched:
                 f"--labels={shown(path)}: {shown(row_of[name])} and {shown(row)} are the same picture, {shown(name)}, "
                 f"with {_text(*content_of[name])} and {_text(*content)}"
             )
-        row_of[name] = row
+        row_of[name], picture_of[row] = row, name
         if content[1]:
             groups[name] = content[1]
     title = ""
@@ -201,8 +201,8 @@ def match(path: str, table: Content, pictures: Collection[str]) -> Matched:
         others = [other for name, other in table.classes.items() if name != table.first]
         title = table.first if labels and others and labels not in others else ""
     classes = {name: labels for name, (labels, _) in content_of.items()}
-    accepted = {name for name, row in row_of.items() if row in table.accepted}
-    return Matched(classes, [row for row in absent if row != title], groups, title, accepted, row_of)
+    accepted = {name for row, name in picture_of.items() if table.by.get(row) == MODEL}
+    return Matched(classes, [row for row in absent if row != title], groups, title, accepted, picture_of)
 
 
 class _Columns(NamedTuple):

@@ -11,12 +11,13 @@ from scipy.special import expit
 
 from cpc_tf.classify import logistic
 from cpc_tf.classify.logistic import Examples
+from cpc_tf.data.labels import MODEL
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.counts import interval, share_text
 from cpc_tf.evaluation.scores import probabilities
 from cpc_tf.label import order
 from cpc_tf.label.gallery import Gallery
-from cpc_tf.label.table import PERSON, Labels
+from cpc_tf.label.table import Labels
 
 MORE = 50  # labels of the forecast
 DOUBT = 5  # times as probable as the label another class must be for the label to count as a likely slip
@@ -66,7 +67,7 @@ def labelled(
     for row, (_, label) in zip(rows, given):
         row[[number[name] for name in label.classes]] = 1
     indices = np.array([i for i, _ in given], np.int64)
-    by_person = np.array([label.by == PERSON for _, label in given], bool)
+    by_person = np.array([label.by != MODEL for _, label in given], bool)
     labels = rows if multi_label else rows.argmax(1) if len(classes) else np.zeros(0, np.int64)
     drawn = np.isin(indices, order.drawn(sample, indices)) & by_person
     return Labelled(indices, [*classes], labels, by_person, np.isin(indices, sample), drawn)
@@ -147,6 +148,10 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
     few = Figures(count, int(sample), None, None, None, "", "", [])
     if sample < LEAST:
         few = few._replace(sentence=f"not measured yet: {sample} of {LEAST} pictures drawn at random have a label")
+    if len(gallery.rows) < LEAST * order.SAMPLED:
+        few = few._replace(
+            sentence=f"not measured: of fewer than {LEAST * order.SAMPLED} pictures a sample says too little"
+        )
     if given.labels.ndim > 1:
         if sample >= LEAST:
             score = kind.score(logits[given.drawn], labels[given.drawn])[kind.main]

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from cpc_tf.data.labels import MODEL
 from cpc_tf.drawing import map as embedding_map
 from cpc_tf.files import reason
 from cpc_tf.label import finish, guesses, order
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.guesses import Figures, Guesses
-from cpc_tf.label.table import MODEL, PERSON, Label, LabelTable, check_classes
+from cpc_tf.label.table import Label, LabelTable, check_classes
 from cpc_tf.settings import ConfigError
 
 _ALIVE = 15  # seconds since its last request in which a page counts as open
@@ -83,12 +84,13 @@ class Session:
                 self._seen = time.monotonic()
                 self._refresh()
             figures, (undo, redo) = self._figures, self.table.steps
+            accepted = sum(label.by == MODEL for label in self.table.of.values())
             return {
                 "folder": self.config.pictures,
                 "table": self.config.labels,
                 "pictures": len(self._names),
-                "labelled": self._count(PERSON),
-                "accepted": self._count(MODEL),
+                "labelled": len(self.table.of) - accepted,
+                "accepted": accepted,
                 "multi_label": self.config.multi_label,
                 "classes": self._class_records(),
                 "undo": undo,
@@ -290,9 +292,6 @@ class Session:
     def _labelled(self) -> set[int]:
         with self._lock:
             return {self._index[name] for name in self.table.of}
-
-    def _count(self, by: str) -> int:
-        return sum(label.by == by for label in self.table.of.values())
 
     def _class_records(self) -> list[dict[str, Any]]:
         counts = {name: [0, 0] for name in self._classes}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from cpc_tf.data import labels, names
-from cpc_tf.data.labels import MODEL, NO_CLASS
+from cpc_tf.data.labels import NO_CLASS
 from cpc_tf.files import write_file
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import csv_lines, shown
@@ -22,7 +22,7 @@ class Label(NamedTuple):
 
     Attributes:
       classes: none of them: 'no class'.
-      by: PERSON, or MODEL for a guess that a person accepted.
+      by: who gave it: PERSON, what another program wrote, or MODEL for a guess that a person accepted.
     """
 
     classes: tuple[str, ...]
@@ -37,7 +37,7 @@ class LabelTable:
     """The labels of the pictures of a folder in a CSV file.
 
     Rows that name no picture, other columns and the order of rows stay as they are. If another program changes the
-    file, what it wrote counts.
+    file, what it wrote counts; if one removes it, the labels stay and the next change writes them.
 
     Args:
       path: the file, which need not exist.
@@ -68,7 +68,7 @@ class LabelTable:
 
     def refresh(self) -> bool:
         """Reads the file again if another program has changed it, and returns whether it did."""
-        if self._stamp() == self._written:
+        if self._stamp() in (None, self._written):
             return False
         self._read()
         return True
@@ -110,12 +110,11 @@ class LabelTable:
         after = {**self.of, **change}
         after = {name: label for name, label in after.items() if label is not None}
         check_classes({name for label in after.values() for name in label.classes})
-        rows = dict.fromkeys([*self._rows, *(self._row_of.get(name, name) for name in after)])
-        picture_of = {self._row_of.get(name, name): name for name in self._pictures}
+        has_row = {*self._picture_of.values()}
+        rows = dict.fromkeys([*self._rows, *(name for name in after if name not in has_row)])
         lines = []
         for row in rows:
-            name = picture_of.get(row)
-            label = self._strays.get(row) if name is None else after.get(name)
+            label = self._strays[row] if row in self._strays else after.get(self._picture_of.get(row, row))
             text = "" if label is None else ";".join(label.classes) or NO_CLASS
             cells = self._others.get(row, [""] * len(self._titles))
             lines.append([row, text, "" if label is None else label.by, *cells])
@@ -130,13 +129,13 @@ class LabelTable:
 
         def label(row: str) -> Label | None:
             classes = content.classes[row]
-            return None if classes is None else Label(classes, MODEL if row in content.accepted else PERSON)
+            return None if classes is None else Label(classes, content.by.get(row, PERSON))
 
         self._rows = [row for row in content.classes if row != matched.title]
-        self._row_of = matched.rows
+        self._picture_of = matched.rows
         self._titles, self._others = content.titles, content.others
         self._strays = {row: label(row) for row in matched.absent}
-        values = {name: label(row) for name, row in matched.rows.items()}
+        values = {name: label(row) for row, name in matched.rows.items()}
         self.of = {name: value for name, value in values.items() if value is not None}
 
     def _stamp(self) -> tuple[int, int] | None:

@@ -5,7 +5,8 @@ import pytest
 
 from cpc_tf.data import folder as folders
 from cpc_tf.data.config import PicturesConfig
-from cpc_tf.label.table import MODEL, Label, LabelTable
+from cpc_tf.data.labels import MODEL
+from cpc_tf.label.table import Label, LabelTable
 from cpc_tf.settings import ConfigError
 
 NAMES = ["a/1.png", "a/2.png", "b/3.png", "=4.png"]
@@ -39,10 +40,26 @@ def test_rows_columns_and_changes_of_others_are_kept(tmp_path):
         "file,label,by,camera,group\nx/a/1.png,horse,person,left,g1\nnone.png,dog,person,right,g2\n"
         "3.png,dog,person,,\na/2.png,dog,person,,\n"
     )
+    path.unlink()
+    table.change({NAMES[1]: None})
+    assert "a/2.png,,,,\n" in path.read_text()
+    assert "horse" in path.read_text()
     path.write_text("nothing of files\n")
     with pytest.raises(ConfigError, match="which is no file and its class"):
         table.change({NAMES[3]: Label(("cat",))})
     assert path.read_text() == "nothing of files\n"
+
+
+def test_several_rows_of_a_picture_change_together_and_names_of_people_stay(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("file,label,by\na/1.png,cat,anna\nx/a/1.png,cat,anna\na/2.png,cat,bert\n")
+    table = LabelTable(str(path), NAMES)
+    table.change({NAMES[2]: Label(("dog",))})
+    table.change({NAMES[0]: Label(("dog",))})
+    assert path.read_text() == (
+        "file,label,by\na/1.png,dog,person\nx/a/1.png,dog,person\na/2.png,cat,bert\nb/3.png,dog,person\n"
+    )
+    assert LabelTable(str(path), NAMES).of == table.of
 
 
 @pytest.mark.parametrize("name", ["", " x", "a;b", "a\nb", "No class", "unlabelled", "n/a"])
