@@ -82,21 +82,23 @@ def open_gallery(encoder: PictureEncoder, folder: str, batch_size: int, tell: Te
     versions = [f"{name} {size} {time}" for name, (size, time) in zip(pictures.names, stats)]
     with writing(cache):
         os.makedirs(cache, exist_ok=True)
-        with open(os.path.join(cache, "index.jsonl"), "a+", encoding="utf-8") as index:
-            fcntl.flock(index, fcntl.LOCK_EX)  # another process may be computing the same
+        index = open(os.path.join(cache, "index.jsonl"), "a+", encoding="utf-8")  # noqa: SIM115 closed below
+    with index:
+        fcntl.flock(index, fcntl.LOCK_EX)  # another process may be computing the same
+        entries, width = _index(index)
+        # What could not be read is tried again: permission or a connection may have been missing.
+        if missing := [i for i, version in enumerate(versions) if not isinstance(entries.get(version), int)]:
+            tell(f"features: {encoder.what}; {len(missing):,} of {len(versions):,} pictures are encoded")
+            batches = files.batches(
+                pictures.take(missing),
+                lambda image: views.plain_crop(image, encoder.geometry),
+                batch_size,
+                least_side=encoder.geometry.resize,
+                intensity_range=levels,
+            )
+            rows = 1 + max((entry for entry in entries.values() if isinstance(entry, int)), default=-1)
+            _append(encoder, batches, [versions[i] for i in missing], index, f"{cache}/{_FEATURES}", rows)
             entries, width = _index(index)
-            if missing := [i for i, version in enumerate(versions) if version not in entries]:
-                tell(f"features: {encoder.what}; {len(missing):,} of {len(versions):,} pictures are encoded")
-                batches = files.batches(
-                    pictures.take(missing),
-                    lambda image: views.plain_crop(image, encoder.geometry),
-                    batch_size,
-                    least_side=encoder.geometry.resize,
-                    intensity_range=levels,
-                )
-                rows = 1 + max((entry for entry in entries.values() if isinstance(entry, int)), default=-1)
-                _append(encoder, batches, [versions[i] for i in missing], index, f"{cache}/{_FEATURES}", rows)
-                entries, width = _index(index)
     sound = [i for i, version in enumerate(versions) if isinstance(entries[version], int)]
     broken = {name: entries[v] for name, v in zip(pictures.names, versions) if isinstance(entries[v], str)}
     if not sound:
@@ -138,17 +140,17 @@ def _append(
         index.write("\n")
         for batch in batches:
             entries: dict[str, int | str] = {versions[i]: why for i, why in batch.broken.items()}
-            if len(batch.indices):
-                features = encoder.encode_batch(batch.images)
-                file.truncate(rows * features[0].nbytes)
-                file.write(features.tobytes())
-                file.flush()
-                entries |= {versions[i]: rows + n for n, i in enumerate(batch.indices)}
-                index.write(json.dumps({"width": features.shape[1], **entries}) + "\n")
-                rows += len(features)
-            else:
-                index.write(json.dumps(entries) + "\n")
-            index.flush()
+            features = encoder.encode_batch(batch.images) if len(batch.indices) else np.zeros([0, 0], np.float32)
+            entries |= {versions[i]: rows + n for n, i in enumerate(batch.indices)}
+            about = {"width": features.shape[1]} if len(features) else {}
+            with writing(path):
+                if len(features):
+                    file.truncate(rows * features[0].nbytes)
+                    file.write(features.tobytes())
+                    file.flush()
+                index.write(json.dumps({**about, **entries}) + "\n")
+                index.flush()
+            rows += len(features)
             progress.update(batch.stop)
 
 

@@ -35,6 +35,7 @@ def test_an_interrupted_computation_goes_on_and_new_pictures_are_added(folder):
     encoder = MeanColours()
     again = _open(encoder, folder)
     assert (encoder.encoded, len(again.rows)) == (1, 49)
+    assert [*again.broken] == ["blue/broken.jpg"]  # it was tried again
     old, new = (each.pictures.names.index("red/3.png") for each in (found, again))
     np.testing.assert_array_equal(again.take(np.array([new]))[0], features[old])
 
