@@ -37,7 +37,8 @@ _LABEL = (
     {"tag", "labelname", "classid", "labelid", "species", "diagnosis", "finding", "findings", "findinglabels"},
 )
 _GROUP, _BY = {"group"}, {"by"}
-MODEL = "model"  # in the column `by`: the class is a guess of a classifier, which a person accepted
+# In the column `by`: a person gave the class on the page of cpc-tf label, or accepted the guess of a classifier.
+PERSON, MODEL = "person", "model"
 _DELIMITERS = "\t,;"
 _LARGEST = 2**28  # bytes
 _LONGEST_FIRST = 10_000  # characters of the first line that are read to tell columns
@@ -56,7 +57,8 @@ def add(table: Table, data: PicturesConfig) -> Table:
       ConfigError: as `read` and `match`, or more than 1 % of the rows have no picture.
     """
     flag, pictures = f"--labels={data.labels}", table.names.tolist()
-    matched = match(data.labels, read(data.labels), pictures)
+    content = read(data.labels)
+    matched = match(data.labels, content, pictures)
     classes_of, absent, groups, title = matched[:4]
     count, there = len(classes_of) + len(absent), f"which has {listed(pictures[:_SHOWN])}"
     if not classes_of:
@@ -80,6 +82,11 @@ def add(table: Table, data: PicturesConfig) -> Table:
     accepted = np.array([name in matched.accepted for name in pictures], bool)
     if count := int((accepted & np.not_equal(labels, None)).sum()):
         notes.append(f"guesses that a person accepted (by=model in --labels): {count}, which no test is drawn from")
+    if PERSON in content.by.values():
+        notes.append(
+            "labels given on the page of cpc-tf label: most pictures were chosen because they are hard, so "
+            "cross-validation and a test drawn from them state too low an accuracy"
+        )
     return dataclasses.replace(
         table, labels=labels, groups=group_of_row, accepted=accepted, notes=(*table.notes, *notes)
     )

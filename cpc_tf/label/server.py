@@ -19,11 +19,10 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Request, Response
 
 from cpc_tf import pictures
-from cpc_tf.data.labels import MODEL
+from cpc_tf.data.labels import MODEL, PERSON
 from cpc_tf.drawing.plots import THEME
 from cpc_tf.files import NotWritten, reason
 from cpc_tf.label.session import Session, TakenOver
-from cpc_tf.label.table import PERSON
 from cpc_tf.settings import ConfigError
 
 _PAGE = pathlib.Path(__file__).parent

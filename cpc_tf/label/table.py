@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from cpc_tf.data import labels, names
-from cpc_tf.data.labels import NO_CLASS
+from cpc_tf.data.labels import NO_CLASS, PERSON
 from cpc_tf.files import write_file
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import csv_lines, shown
 
-PERSON = "person"
 COLUMNS = ("file", "label", "by")
 
 
