@@ -20,7 +20,7 @@ from cpc_tf.commands import TASKS, Command
 from cpc_tf.efficient import classifier, inputs
 from cpc_tf.encoders import networks
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.export.run import EXPORTERS, ExportConfig, export
+from cpc_tf.export.run import EXPORTERS
 from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.pretrain import run as pretrain_run
 from cpc_tf.report.page import REPORTS
@@ -30,6 +30,7 @@ from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_config, read_task
 from tests import modules, samples
 from tests.evaluation import traffic
+from tests.export.conftest import made
 
 LENGTH = ["--batch_size=4", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
 TIMES = ("wall_seconds", "cpu_seconds", "images_per_second", "waiting", "read_gb")  # of a result
@@ -161,7 +162,7 @@ def run_whole(root, tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_conforms(case, run_whole, tmp_path, monkeypatch):
+def test_conforms(case, run_whole, tmp_path):
     task, config, result, killed, _ = run_whole(case)
     assert json.loads(pathlib.Path(config.workdir, "result.json").read_text()) == json.loads(json.dumps(result))
     assert result["kind"] == task.name
@@ -180,27 +181,23 @@ def test_conforms(case, run_whole, tmp_path, monkeypatch):
     assert ([run["kind"] for run in runs], list(problems)) == ([task.name], [])
     REPORTS[task.name].report(runs, config.data.dataset)
     if case in (*OF_TASKS, "pretrain-sum") and task.name in EXPORTERS["all"]:
-        # The check in a process of its own is that of tests/export and of tests/end_to_end_test.py.
-        checked = {"difference": 0, "variables": 0, "detections": 0, "same": 1}
-        monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: checked)
-        export(ExportConfig(workdir=config.workdir, output=str(tmp_path / "hub")))
-        assert (tmp_path / "hub/saved_model.pb").exists()
+        made(config.workdir, part="all").reference()  # saving it is tested in tests/export, which has no real runs
 
 
 @pytest.fixture
 def a_picture_more(root):
     """What adds a picture to those that a run learns from, with a box where others have boxes."""
-    made = []
+    copies = []
 
     def add():
         for folder, ends in (("PICTURES/train/red", ["png"]), ("BOXES", ["png", "xml"])):
             for end in ends:
                 at = root / folder / ({"png": "JPEGImages", "xml": "Annotations"}[end] if folder == "BOXES" else "")
-                made.append(at / f"more.{end}")
-                shutil.copy(at / f"0.{end}", made[-1])
+                copies.append(at / f"more.{end}")
+                shutil.copy(at / f"0.{end}", copies[-1])
 
     yield add
-    for path in made:
+    for path in copies:
         path.unlink()
 
 
