@@ -6,8 +6,9 @@
 Encoders learn from the images of `photos` (for collages) or of imagenette-224 (the others). At half the size they are
 those of studies/label_curve. At 128 px a seed is that of the detector alone, and one encoder trained on labels is
 compared. 'CPC, adapted' is the module after more pre-training, without labels, on the crops of `photos` or the images
-of bccd-voc. 'CPC, two phases' trains the detector for half of the same epochs on the frozen encoder, then both.
-Beside the encoders a run takes five minutes on a core, at 128 px a quarter to half an hour.
+of bccd-voc. 'CPC, two phases' trains the detector for half of the same epochs on the frozen encoder, then both; that is
+done twice, since the length of the second phase is chosen on held-out images first.
+Beside the encoders a run takes five minutes on a core, at 128 px a quarter to half an hour, with two phases twice that.
 """
 
 from __future__ import annotations
