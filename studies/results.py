@@ -252,7 +252,7 @@ def claims() -> str:
          "yes at 64 px, in each of three seeds; at 128 px one run each, the baseline not converged"],
         ["fine-tuned above fixed (Table 3)", f"10 % on {tuned[0]}; 1 % on {tuned[1]}",
          "yes at 64 px with 1, 10 and 100 %, in each of three seeds; no at 128 px with 1 %"],
-        ["above label propagation (Table 3)", "`studies/propagation` has no records", "not tested"],
+        ["above label propagation (Table 3)", "`studies/propagation` has the baseline alone", "not tested"],
         ["a wide encoder helps CPC, not pixels (Sec. 4.2)", "`base_wide` in `studies/label_curve` has no records",
          "not tested"],
         ["linear, v1 to v2: 48.7 to 71.5 (Table 1, Fig. 3)", f"`photos`, v1 to LP (no PA): {rungs('v1', 'LP')}",
