@@ -251,7 +251,7 @@ def claims() -> str:
         ["above pixels with all labels (Table 2)", f"`{small}`: {pair(small, 1.0)}; `{large}`: {pair(large, 1.0)}",
          "yes at 64 px, in each of three seeds; at 128 px one run each, the baseline not converged"],
         ["fine-tuned above fixed (Table 3)", f"10 % on {tuned[0]}; 1 % on {tuned[1]}",
-         "yes at 64 px with 1, 10 and 100 %, in each of three seeds; no at 128 px with 1 %"],
+         "yes at 64 px with 1, 10 and 100 %, in each of three seeds; not shown at 128 px with 1 %"],
         ["above label propagation (Table 3)", "`studies/propagation` has the baseline alone", "not tested"],
         ["a wide encoder helps CPC, not pixels (Sec. 4.2)", "`base_wide` in `studies/label_curve` has no records",
          "not tested"],
