@@ -60,7 +60,8 @@ ifneq ($(ENVIRONMENT),$(firstword $(INSTALLED)))
 endif
 endif
 ifneq ($(PYTHON),)
-ifneq ($(shell "$(PYTHON)" -V 2>&1),$(shell $(PY) -V 2>&1))
+# Make would print what a shell says that ends with 127.
+ifneq ($(shell "$(PYTHON)" -V 2>&1 || true),$(shell $(PY) -V 2>&1 || true))
 .PHONY: $(VENV)/installed
 endif
 endif
