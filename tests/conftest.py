@@ -4,7 +4,6 @@ import atexit
 import gc
 import json
 import os
-import pathlib
 import resource
 import shutil
 import signal
@@ -21,13 +20,13 @@ from cpc_tf.encoders import networks
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.training.strategy import make_strategy
 from tests import processes
+from tests.run import KEPT
 
 # The user's home and caches neither help nor hinder. What depends on its content alone is kept between runs: our
 # operations in C++, whose names are digests of their sources, and matplotlib's list of fonts.
 MADE_HOME = None
 if "CPC_TF_TEST_HOME" not in os.environ:  # else a process that started this one has set it
     os.environ["CPC_TF_TEST_HOME"] = MADE_HOME = tempfile.mkdtemp(prefix="cpc_tf_home_")
-KEPT = pathlib.Path(__file__).parent.parent / ".pytest_cache"
 os.environ.update(
     HOME=os.environ["CPC_TF_TEST_HOME"],
     CPC_TF_CACHE=str(KEPT / "cpc_tf"),

@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 TESTS = pathlib.Path(__file__).parent
 BUDGET = TESTS / "budget.txt"
+KEPT = TESTS.parent / ".pytest_cache"  # for what depends on its content alone, between runs
 REST = "other_files"  # the row of the budget for files at the top that have none of their own
 THIRD_PARTY = (
     "tensorflow_datasets",
@@ -67,8 +68,9 @@ def main() -> int:
     room = tempfile.mkdtemp(prefix="cpc_tf_tests_")
     home = os.path.join(room, "home")
     os.mkdir(home)
-    os.environ.update(CPC_TF_TEST_HOME=home, CPC_TF_TEST_PRICES=room)
+    os.environ.update(CPC_TF_TEST_HOME=home, CPC_TF_TEST_PRICES=room, CPC_TF_CACHE=str(KEPT / "cpc_tf"))
     try:
+        build_operations(room)
         rates = yardstick(room) if measured else []
         ended = []
         for part in run_forked({name: lambda name=name: run_pytest(name, options) for name in parts}, room):
@@ -114,6 +116,16 @@ def import_everything() -> None:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     gc.freeze()  # so that the garbage collector writes into no page that processes share
+
+
+def build_operations(room: str) -> None:
+    """Builds our C++ operations where the tests load them, so that no folder pays for that; without a compiler none."""
+    from cpc_tf import augment
+    from cpc_tf.encoders import layers
+
+    libraries = {library.name: library for library in (augment.LIBRARY, layers.LIBRARY)}
+    for built in run_forked({name: lambda name=name: int(not libraries[name].build()) for name in libraries}, room):
+        print(built.output if built.status else f"C++ operations of {built.name}: {built.cpu:.0f} CPU s", flush=True)
 
 
 def run_pytest(name: str, options: Sequence[str]) -> int:

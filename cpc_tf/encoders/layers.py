@@ -55,19 +55,22 @@ class Conv(keras.layers.Conv2D):
         dense = self.groups == 1 and self.dilation_rate == (1, 1) and self.data_format == "channels_last"
         if not dense or self.strides[0] != self.strides[1]:
             return super().convolution_op(inputs, kernel)
-        kernel = tf.convert_to_tensor(kernel)
+        kernel, stride = tf.convert_to_tensor(kernel), self.strides[0]
+        if self.kernel_size == (1, 1) and stride > 1 and inputs.shape[3] < 16:
+            # With AVX-512, oneDNN writes past its memory in this convolution's gradient (TensorFlow 2.15 and 2.21).
+            inputs, stride = inputs[:, ::stride, ::stride], 1
         places = inputs.shape[1:3].num_elements()  # None if unknown
         # Maps of unknown size occur in exported modules, mostly for patches.
-        if (*self.kernel_size, *self.strides) == (1, 1, 1, 1) and (places is None or places <= 64):
+        if (*self.kernel_size, stride) == (1, 1, 1) and (places is None or places <= 64):
             height, width = (inputs.shape[axis] or tf.shape(inputs)[axis] for axis in (1, 2))
             flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N*H*W, C]
             product = tf.matmul(flat, tf.reshape(kernel, kernel.shape[2:]))
             return tf.reshape(product, [-1, height, width, self.filters])
         # Where that is faster, measured in docs/speed.md: oneDNN is slow with strides and small maps.
-        is_slow = self.strides[0] > 1 or (places is not None and places <= 32)
+        is_slow = stride > 1 or (places is not None and places <= 32)
         if is_slow and (inputs.dtype == tf.bfloat16 or inputs.shape[3] >= 64) and is_usable(inputs):
-            return convolve_by_rows(inputs, kernel, self.strides[0], self.padding.upper())
-        return super().convolution_op(inputs, kernel)
+            return convolve_by_rows(inputs, kernel, stride, self.padding.upper())
+        return tf.nn.conv2d(inputs, kernel, stride, self.padding.upper())
 
 
 def convolve_by_rows(x: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str) -> tf.Tensor:

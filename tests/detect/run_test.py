@@ -27,7 +27,7 @@ FLAGS = """
     --anchor_sizes=16,32 --rpn_width=16 --rpn_samples=32 --rpn_train_candidates=60 --rpn_train_proposals=30
     --rpn_test_candidates=60 --rpn_test_proposals=30 --region_samples=16 --region_positive_fraction=0.5
     --region_reduce=0 --region_pool=5 --region_head=mlp --region_blocks=1 --region_width=32
-    --batch_size=4 --train_steps=120 --steps_per_loop=40 --learning_rate=0.05 --rate_batch=0 --rate_drops=0.85
+    --batch_size=4 --train_steps=200 --steps_per_loop=40 --learning_rate=0.02 --rate_batch=0 --rate_drops=0.85
     --encoder_rate_factor=1 --clip_norm=5 --warmup_steps=10 --weight_decay=0 --strategy=single
 """.split()
 
@@ -55,14 +55,14 @@ def test_result(learned):
     workdir, result = learned
     assert json.loads((workdir / "result.json").read_text()) == result
     wanted = {
-        **{"kind": "detect", "encoder": "random", "backbone": "tiny", "seed": 0, "iou": 0.5, "steps": 120},
+        **{"kind": "detect", "encoder": "random", "backbone": "tiny", "seed": 0, "iou": 0.5, "steps": 200},
         **{"split": "train", "test_split": "train", "num_classes": 2, "class_names": ["bar", "square"]},
         **{"images": 4, "boxes": 4, "test_images": 4, "test_boxes": 4},
     }
     assert {name: result[name] for name in wanted} == wanted
     assert result["wall_seconds"] > 0
     records = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
-    assert [record["step"] for record in records] == [40, 80, 120]
+    assert [record["step"] for record in records] == [40, 80, 120, 160, 200]
 
 
 @pytest.mark.slow

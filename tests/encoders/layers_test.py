@@ -140,6 +140,16 @@ def test_by_rows_is_float64s_convolution(shape, kernel, stride, padding, dtype, 
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * abs(other).max())
 
 
+@pytest.mark.parametrize("side", [5, 20])  # as a product of matrices, and by oneDNN without the stride
+def test_a_1x1_kernel_with_a_stride_on_few_channels_is_float64s_convolution(side):
+    random = np.random.default_rng(1)
+    x, w = (tf.constant(random.normal(size=size), tf.float32) for size in ([1, side, side, 8], [1, 1, 8, 16]))
+    got = _convolution(Conv(16, 1, strides=2, padding="same").convolution_op, x, w)
+    exact = _convolution(lambda *v: tf.nn.conv2d(*v, 2, "SAME"), tf.cast(x, tf.float64), tf.cast(w, tf.float64))
+    for one, other in zip(got, exact):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 * abs(other).max())
+
+
 # Settings of a layer, and whether our operation computes its gradient.
 PRODUCT = {"kernel_size": 1}  # a matrix product, of images of any size
 LAYERS = [
