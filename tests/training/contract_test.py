@@ -39,18 +39,8 @@ def pretraining(name, strategy, **settings):
     side = {} if any(OBJECTIVES[each].PATCHES for each in names) else {"patch_size": 24}
     own = {key: value for each in names for key, value in samples.OF_OBJECTIVE.get(each, {}).items()}
     encoder = {"encoder": f"small_{OBJECTIVES[name].NEEDS}"} if name in OBJECTIVES and OBJECTIVES[name].NEEDS else {}
-    config = replace(
-        TINY,
-        **{
-            "objective": name,
-            "learning_rate": 0.002,
-            "directions": 1,
-            **side,
-            **encoder,
-            **own,
-            **settings,
-        },
-    )
+    alike = {"objective": name, "learning_rate": 0.002, "directions": 1}
+    config = replace(TINY, **{**alike, **side, **encoder, **own, **settings})
     shapes = {key: [4, *view.shape(config.geometry)] for key, view in kind.VIEW.views.items()}
     noise = {key: np.random.default_rng(0).integers(0, 256, shape, np.uint8) for key, shape in shapes.items()}
     index = {"index": tf.constant([5, 0, 3, 1], tf.int64)} if kind.INDEXED else {}
