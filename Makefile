@@ -60,7 +60,7 @@ ifneq ($(ENVIRONMENT),$(firstword $(INSTALLED)))
 endif
 endif
 ifneq ($(PYTHON),)
-# Make would print what a shell says that ends with 127.
+# GNU Make prints the output of a shell that exits with 127 (no such command), in place of returning it.
 ifneq ($(shell "$(PYTHON)" -V 2>&1 || true),$(shell $(PY) -V 2>&1 || true))
 .PHONY: $(VENV)/installed
 endif

@@ -119,7 +119,7 @@ def import_everything() -> None:
 
 
 def build_operations(room: str) -> None:
-    """Builds our C++ operations where the tests load them, so that no folder pays for that; without a compiler none."""
+    """Builds our C++ operations in the tests' cache, so that no folder pays for it; a failure is printed."""
     from cpc_tf import augment
     from cpc_tf.encoders import layers
 

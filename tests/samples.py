@@ -7,8 +7,6 @@ import tensorflow as tf
 
 from cpc_tf.data.catalog import Pair
 from cpc_tf.data.source import IndexedSource
-from cpc_tf.objectives.base import Objective
-from cpc_tf.objectives.config import model_class
 
 # Flags of a pre-training of some seconds on crops of 64 px.
 PRETRAIN = """
@@ -37,13 +35,6 @@ OF_OBJECTIVE = {
     "pirl": {"pirl_negatives": 3},
     "vicreg": {"vicreg_dim": 8},
 }
-
-
-def keeps(objective):
-    """Whether an objective keeps what no gradient trains from step to step, such as a bank or a momentum copy."""
-    made = model_class(objective)
-    hooks = ("begin", "after_step", "between_epochs")
-    return any(getattr(made, hook) is not getattr(Objective, hook) for hook in hooks)
 
 
 def write_pictures(root, counts, names=("red", "green", "blue"), side=16):

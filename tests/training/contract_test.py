@@ -80,7 +80,8 @@ TRAINEES = {
 # Of each way to compute the gradients of parts: compared with images of other parts, as CPC's are too
 # (tests/pretrain/trainee_test.py), or alone. Parts of a detector are as those of replicas, and classifiers have none.
 IN_PARTS = ["instance", "rotation"]
-REMEMBERING = [name for name in (*OBJECTIVES, SUM) if samples.keeps(name)]
+# Objectives with a bank or a momentum copy.
+REMEMBERING = ["byol", "cmc", "colorization", "deep_cluster", "instance_bank", "local_aggregation", "moco", "pirl", SUM]
 HALF = [*((name, "bfloat16") for name in (*OBJECTIVES, "detect")), ("cpc", "float16"), ("detect", "float16")]
 
 
