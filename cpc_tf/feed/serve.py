@@ -59,7 +59,7 @@ def serve(config: FeedConfig) -> None:
 
 
 def listen(address: str, port: int, secret: bytes) -> socket.socket:
-    """Returns a server at an address and port of this machine; port 0: at a free one.
+    """Returns a server at an address and port of this machine; port 0: at a free one, with two free ones after it.
 
     Raises:
       ConfigError: there is no such address, it is open to others and there is no secret, or the port is taken.
@@ -78,7 +78,15 @@ def listen(address: str, port: int, secret: bytes) -> socket.socket:
         )
     try:
         both = place[0] == "::" and socket.has_dualstack_ipv6()
-        return socket.create_server(place[:2], family=family, dualstack_ipv6=both)
+        for _ in range(1 if port else 20):
+            server = socket.create_server(place[:2], family=family, dualstack_ipv6=both)
+            first = server.getsockname()[1]
+            if port or (_is_free(first + 1) and _is_free(first + 2)):  # TensorFlow's
+                break
+            server.close()
+        else:
+            raise OSError("of 20 free ports none has two free ones after it")
+        return server
     except OSError as error:
         raise ConfigError(
             f"--address={shown(address)} --port={port}: cannot be listened at ({reason(error)})"

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from cpc_tf.feed import serve
+from cpc_tf.settings import ConfigError
 
 ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}  # addresses of documentation
 
@@ -58,10 +59,22 @@ def test_one_training_is_served_at_a_time_at_ports_that_nobody_has(monkeypatch):
             serve._alone(in_use, taken - 2),
         ):
             pass
+    monkeypatch.setattr(serve, "_is_free", lambda port: True)  # whoever else is on this machine
     with serve._alone(in_use, taken), pytest.raises(OSError, match="it serves another"), serve._alone(in_use, taken):
         pass
     with serve._alone(in_use, taken):
         pass
+
+
+def test_a_port_that_is_chosen_has_two_free_ones_after_it(monkeypatch):
+    asked = []
+    monkeypatch.setattr(serve, "_is_free", lambda port: asked.append(port) or len(asked) > 1)
+    with serve.listen("localhost", 0, b"") as server:
+        port = server.getsockname()[1]
+    assert asked[1:] == [port + 1, port + 2]
+    monkeypatch.setattr(serve, "_is_free", lambda port: False)
+    with pytest.raises(ConfigError, match="--port=0: cannot be listened at .of 20 free ports none"):
+        serve.listen("localhost", 0, b"")
 
 
 def test_an_address_of_ipv4_within_ipv6_is_one():
