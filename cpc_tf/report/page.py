@@ -152,6 +152,7 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
     summary = {**about, "runs": results, "not_read": problems, "datasets": data}
     strict = json.loads(json.dumps(summary, default=str), parse_constant=lambda _: None)
     contents["report.json"] = json.dumps(strict, indent=1) + "\n"
+    trained_by = {run.identity.trained_by for run in runs}
     # The page contains its style and pictures; it loads nothing.
     folder = jinja2.FileSystemLoader(pathlib.Path(__file__).parent)
     pages = jinja2.Environment(
@@ -162,7 +163,8 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
         "version": cpc_tf.__version__,
         "base64": base64.b64encode,
         "theme": plots.THEME,
-        "legend": LEGEND.items(),
+        # Of the objectives those that trained an encoder of these runs.
+        "legend": [item for item in LEGEND.items() if item[0] not in OBJECTIVES or item[0] in trained_by],
     }
     page = pages.get_template("page.html.jinja")
     return {**contents, "report.html": page.render(sections=datasets, runs=runs, problems=problems, **about, **values)}
