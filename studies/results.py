@@ -36,11 +36,11 @@ MARKED = re.compile(r"(<!-- results:(\w+) -->\n)(.*?)(<!-- /results -->)", re.DO
 
 @functools.cache
 def of(study: str, **fields: str) -> list[dict]:
-    """The records of a study with some fields. Those of other settings than the study has today get the key 'other'."""
+    """The records of a study with some fields, but for those of other settings than the study has today."""
     found = [record for record in records.read(study) if fields.items() <= record.items()]
     runs = [run for run in runner.load(study).runs(runner.Places()) if fields.items() <= run.fields.items()]
     right = [records.find(run.fields, run.steps, found)[0] for run in runs]
-    return [record if record in right else {**record, "other": True} for record in found]
+    return [record for record in found if record in right]
 
 
 @functools.cache
@@ -93,12 +93,9 @@ def label_curve(dataset: str) -> str:
         points = [curves.at(found, features, fraction) for fraction, _ in labels]
         if not any(points):
             continue
-        stars = [r"\*" * any("other" in record for record in own) for own in points]
-        rows.append([title, *(spread(curves.top1(own, phase)) + star for own, star in zip(points, stars))])
+        rows.append([title, *(spread(curves.top1(own, phase)) for own in points)])
     columns = ["top-1, %", *(f"{100 * fraction:g} % ({count:,})" for fraction, count in labels)]
-    steps = {f"{record['steps']:,}" for record in found if "other" in record}
-    note = f"\n\n\\* {', '.join(steps)} steps, half as many as the study has there." if steps else ""
-    return markdown(columns, rows) + note + origin(found, "label_curve", f"dataset={dataset}", dataset)
+    return markdown(columns, rows) + origin(found, "label_curve", f"dataset={dataset}", dataset)
 
 
 def gain(dataset: str, phase: str, fraction: float) -> str:
@@ -106,7 +103,7 @@ def gain(dataset: str, phase: str, fraction: float) -> str:
     found = of("label_curve", dataset=dataset)
     baseline: dict[int, list[float]] = {}
     for record in found:
-        if record["features"] == "pixels" and "other" not in record:
+        if record["features"] == "pixels":
             baseline.setdefault(record["num_train_labels"], []).append(record["top1"])
     own = curves.at(found, "CPC", fraction)
     points = [(labels, _mean(values)) for labels, values in baseline.items()]
@@ -118,7 +115,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def gains() -> str:
-    """The gain of each dataset; with 10 % the baseline at 128 px lacks a point of the study's length."""
+    """The gain of each dataset."""
     parts = (0.01, 0.02, 0.05, 0.1)
     rows = []
     for dataset, phase in (
@@ -127,9 +124,7 @@ def gains() -> str:
         ("imagenette-224", ""),
         ("photos", ""),
     ):
-        known = [part for part in parts if dataset != "imagenette-128px" or part < 0.1]
-        cells = [gain(dataset, phase, part) if part in known else "-" for part in parts]
-        rows.append([f"`{dataset}`, {phase or 'fine-tuned'}", *cells])
+        rows.append([f"`{dataset}`, {phase or 'fine-tuned'}", *(gain(dataset, phase, part) for part in parts)])
     rows.append(["`paper:` ImageNet, fine-tuned", *paper.GAIN["top1"][: len(parts)]])
     return markdown(["times as many labels", *(f"{100 * part:g} %" for part in parts)], rows)
 

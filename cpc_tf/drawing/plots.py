@@ -70,16 +70,12 @@ _PLACEHOLDERS = ("last resort", "lastresort", "adobe blank")  # fonts that show 
 
 
 class Line(NamedTuple):
-    """A curve through `points`, (x, y) or (x, y, low, high) with a band; `color` is that of `Theme.color`.
-
-    `hollow`: markers without a line, of points that do not belong to the curve of their colour.
-    """
+    """A curve through `points`, (x, y) or (x, y, low, high) with a band; `color` is that of `Theme.color`."""
 
     label: str
     points: Sequence[Sequence[float]]
     color: str | int | float
     style: str = "-"
-    hollow: bool = False
 
     def draw(self, axis: Axes, theme: Theme) -> Line2D:
         """Draws it on some axes."""
@@ -88,8 +84,7 @@ class Line(NamedTuple):
         marker = MARKERS.get(self.color, "o") if band else "." if len(x) <= 12 else ""
         if band:
             axis.fill_between(x, *band, color=color, alpha=0.18, linewidth=0)
-        look = {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.6}
-        look |= {"markerfacecolor": "none", "linestyle": "none"} if self.hollow else {"linestyle": self.style}
+        look = {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.6, "linestyle": self.style}
         return axis.plot(x, y, clip_on=False, **look)[0]  # a marker at the end of the axis, as of 100 %, is drawn whole
 
 

@@ -141,26 +141,20 @@ def top1(records: Sequence[dict], phase: str = "", metric: str = "top1") -> list
 
 
 def draw(records: Sequence[dict]) -> bytes:
-    """Top-1 and top-5 against labels; bands from the worst to the best seed, hollow: of other settings ('other')."""
+    """Top-1 and top-5 against labels; bands from the worst to the best seed."""
     labels = {record["num_train_labels"]: record["label_fraction"] for record in records}
     panels: dict[str, list[plots.Line]] = {}
     for metric in ("top1", "top5"):
         lines = panels[f"{metric.replace('top', 'Top-')} accuracy on test images, %"] = []
         for title, (features, phase) in METHODS.items():
-            points, others = [], []
+            points = []
             for count, fraction in sorted(labels.items()):
                 own = at(records, features, fraction)
                 values = [100 * value for value in top1(own, phase, metric)]
                 mean = sum(values) / max(1, len(values))
                 ends = (mean, mean) if phase else (min(values, default=0), max(values, default=0))
-                if any("other" in record for record in own):
-                    others.append((count, mean, mean, mean))
-                elif own:
+                if own:
                     points.append((count, mean, *ends))
-            color = features.lower()
-            if not (points or others):
-                continue
-            lines.append(plots.Line(title, points, color, "--" if phase else "-"))
-            if others:
-                lines.append(plots.Line(f"{title}, half the steps", others, color, hollow=True))
+            if points:
+                lines.append(plots.Line(title, points, features.lower(), "--" if phase else "-"))
     return plots.png(against_labels(panels, labels).draw, 10, 4.3, dpi=160)
