@@ -11,15 +11,16 @@ import pytest
 from cpc_tf import cli
 from cpc_tf.commands import COMMANDS, TASKS
 from cpc_tf.drawing import plots
+from cpc_tf.efficient import run as efficient
 from cpc_tf.encoders import networks
 from cpc_tf.export import run as export
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.settings import ConfigError, to_flagfile
-from studies import runner
 from studies.paper import command
 from studies.paper import figures as paper
 from studies.paper.chains import CHAINS
 from studies.paper.rows import NOT, SECTIONS, STATES
+from tests import modules
 from tests.binaries import ROOT
 from tests.paper import made_up
 
@@ -146,6 +147,7 @@ def test_a_row_of_each_kind_runs_by_one_command(table, name, ours, data, tmp_pat
     """On made-up data, in this process, without what other tests look at; a second time nothing is run."""
     monkeypatch.setattr(plots, "png", lambda *_, **__: b"\x89PNG")
     monkeypatch.setattr(patch_sheet, "write_once", lambda *_: None)
+    monkeypatch.setattr(efficient, "_draw", lambda *_: None)
     monkeypatch.setattr(export, "verify", lambda *_: {"difference": 0, "variables": 0, "same": 1})
     stacks = (networks.Stack(1, 4, 16, 1), networks.Stack(1, 4, 16, 2), networks.Stack(1, 8, 32, 2))
     tiny = networks.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
@@ -167,7 +169,7 @@ def test_a_row_of_each_kind_runs_by_one_command(table, name, ours, data, tmp_pat
     if table in ("2", "4"):  # the others pre-train and export: what is done is not repeated
         (before / "pretrain").mkdir(parents=True)
         (before / "pretrain/result.json").write_text('{"kind": "pretrain"}')
-        (before / "hub").symlink_to(ROOT / runner.MODULE)
+        modules.write_module(before / "hub")
     command.main(table, name, work, 1, [], dry_run=False)
     done, shown = len(ran), capsys.readouterr().out
     assert re.search(rf"\| {ours} \|$", shown, re.MULTILINE), shown[-1000:]
