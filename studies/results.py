@@ -242,8 +242,8 @@ def claims() -> str:
     rows = [
         ["2 to 5 times fewer labels than on pixels (Table 2)",
          f"`{large}`, 1 %: {gain(large, 'frozen', 0.01)} times, {few}",
-         "yes with 1 %, in each of three choices of labels; the baseline has less than half the parameters, "
-         "with as many it is no better in one run"],
+         "yes with 1 %, in each of three choices of labels; the baseline has less than half the parameters, and "
+         "with as many was no better in one run"],
         ["above pixels with all labels (Table 2)", f"`{small}`: {pair(small, 1.0)}; `{large}`: {pair(large, 1.0)}",
          "yes at 64 px, in each of three seeds; at 128 px one run each, the baseline not converged"],
         ["fine-tuned above fixed (Table 3)", f"10 % on {tuned[0]}; 1 % on {tuned[1]}",

@@ -62,7 +62,8 @@ def listen(address: str, port: int, secret: bytes) -> socket.socket:
     """Returns a server at an address and port of this machine; port 0: at a free one, with two free ones after it.
 
     Raises:
-      ConfigError: there is no such address, it is open to others and there is no secret, or the port is taken.
+      ConfigError: there is no such address, it is open to others and there is no secret, or the port is taken; with
+        port 0: no free port has two free ones after it.
     """
     try:
         infos = socket.getaddrinfo(address or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -81,12 +82,10 @@ def listen(address: str, port: int, secret: bytes) -> socket.socket:
         for _ in range(1 if port else 20):
             server = socket.create_server(place[:2], family=family, dualstack_ipv6=both)
             first = server.getsockname()[1]
-            if port or (_is_free(first + 1) and _is_free(first + 2)):  # TensorFlow's
-                break
+            if port or (_is_free(first + 1) and _is_free(first + 2)):  # for TensorFlow's servers
+                return server
             server.close()
-        else:
-            raise OSError("of 20 free ports none has two free ones after it")
-        return server
+        raise OSError("of 20 free ports none has two free ones after it")
     except OSError as error:
         raise ConfigError(
             f"--address={shown(address)} --port={port}: cannot be listened at ({reason(error)})"

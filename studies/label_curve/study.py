@@ -29,9 +29,9 @@ ARM_FRACTIONS = {"imagenette-128px": (0.01, 0.1)}
 # Curve -> (features, phase; '' is the last one).
 METHODS = {
     **{"CPC, fine-tuned": ("CPC", ""), "CPC, frozen": ("CPC", "frozen"), "supervised baseline": ("pixels", "")},
-    "the same with CPC's two blocks": ("pixels, two blocks", ""),
-    "twice as deep (`base_deep`)": ("pixels, base_deep", ""),
-    "twice as wide (`base_wide`)": ("pixels, base_wide", ""),
+    "baseline with CPC's classifier": ("pixels, two blocks", ""),
+    "baseline, twice as deep (`base_deep`)": ("pixels, base_deep", ""),
+    "baseline, twice as wide (`base_wide`)": ("pixels, base_wide", ""),
 }
 CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 FRACTIONS = {"photos": CURVE, "photos-128px": CURVE, "imagenette-224": (0.01, 0.1, 1.0), "imagenette-128px": CURVE}
