@@ -40,6 +40,7 @@ STUDIES = (
     "causes",
     "health",
     "release",
+    "recipe",
     "rivals",
     "label",
 )
