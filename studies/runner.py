@@ -53,6 +53,7 @@ class Places(NamedTuple):
     work: str = "runs"
     pictures: str = "../shared/data/imagenette-224"
     boxes: str = "../shared/data/bccd-voc"
+    drawings: str = "/usr/share/openclipart/png"
     minutes: float = 30.0  # that an objective of `rivals` has on one core
 
 

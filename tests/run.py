@@ -5,9 +5,9 @@
     python -m tests.run training cli_test export/run_test   # some folders and files
 
 This process imports TensorFlow and the package once and forks, so that no folder pays for that. At the end stand the
-CPU seconds of each folder beside those of the last record (tests/budget.txt), with the dearest tests of the folders that
-take more. That is information, not a failure. A yardstick that runs before and after the tests says how much slower
-this machine is than the one of the record.
+CPU seconds of each folder beside those of the last record (tests/budget.txt), with the dearest tests of the folders
+that take more. That is information, not a failure. A yardstick that runs before and after the tests says how much
+slower this machine is than the one of the record.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ FEW = 30  # pictures; below it is wider than 30 points for an accuracy of a half
 _QUANTILE = 1.959964  # of the normal distribution at 97.5 %
 
 
-def interval(right: float, of: int) -> tuple[float, float]:
+def interval(right: float, of: float) -> tuple[float, float]:
     """Returns the ends of the 95 % interval of a share, from 0 to 1, after Wilson 1927.
 
     For few pictures it is close to 95 % where the usual one, the share plus or minus two standard errors, is too
@@ -25,22 +25,49 @@ def interval(right: float, of: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def effective_count(groups: np.ndarray) -> float:
+    """Returns how many independent pictures are worth as much as these: Kish's effective sample size.
+
+    Pictures of one group, such as copies, are right or wrong together, so a group counts once. Groups of equal sizes
+    give their number, single pictures give n.
+
+        effective_count(np.array([0, 0, 0, 1, 1, 1]))  # 2.0
+
+    Args:
+      groups: the group of each picture, [n].
+    """
+    sizes = np.unique(groups, return_counts=True)[1]
+    return float(sizes.sum() ** 2 / np.square(sizes).sum()) if len(sizes) else 0.0
+
+
 def percent(share: float, of: int) -> str:
     """Returns a share of so many as percent without the sign: one decimal, none of fewer than 100."""
     return f"{100 * share:.{int(of >= 100)}f}"
 
 
-def interval_text(share: float, of: int) -> str:
-    """Returns the interval of a share of so many as text in percent: '43 to 82'."""
-    low, high = interval(share * of, of)
-    return f"{100 * low:.0f} to {100 * high:.0f}"
+def whole_percents(low: float, high: float) -> tuple[int, int]:
+    """Returns the ends of an interval in whole percents, rounded outward, so that it holds all that it held before."""
+    return math.floor(100 * low + 1e-9), math.ceil(100 * high - 1e-9)
 
 
-def share_text(share: float, of: int) -> str:
-    """Returns '13 of 20 right (65 %, 43 to 82)'; of MANY, or an unknown number (0), '65.0 %'."""
-    if not 0 < of < MANY:
+def interval_text(share: float, of: float) -> str:
+    """Returns the interval of a share of so many independent pictures as text in percent: '43 to 82'."""
+    low, high = whole_percents(*interval(share * of, of))
+    return f"{low} to {high}"
+
+
+def share_text(share: float, of: int, effective: float = 0.0) -> str:
+    """Returns '13 of 20 right (65 %, 43 to 82)'; of MANY, or an unknown number (0), '65.0 %'.
+
+    Args:
+      share: from 0 to 1.
+      of: how many pictures.
+      effective: how many independent ones they are worth, on which the interval is based; 0: all of them.
+    """
+    independent = effective or of
+    if of <= 0 or independent >= MANY:
         return f"{100 * share:.1f} %"
-    return f"{round(share * of)} of {of} right ({percent(share, of)} %, {interval_text(share, of)})"
+    return f"{round(share * of)} of {of} right ({percent(share, of)} %, {interval_text(share, independent)})"
 
 
 def caution(of: int, accuracy: bool = True) -> str:

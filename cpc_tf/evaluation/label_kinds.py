@@ -31,8 +31,8 @@ class LabelKind(abc.ABC):
         """Returns the mean loss of a batch and the other `metric_names`, float32 scalars."""
 
     @abc.abstractmethod
-    def score(self, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-        """Returns the scores of a test."""
+    def score(self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None) -> dict[str, float]:
+        """Returns the scores of a test; pictures of one group, [N], count once in an interval."""
 
     @abc.abstractmethod
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +66,8 @@ class LabelKind(abc.ABC):
     def titled(self, result: Mapping[str, Any], phase: str = "") -> list[tuple[str, str]]:
         """Returns (title, value) of the scores of a result.json, or of one of its phases, as people read them."""
         scores = telling(result)
-        scores = {"tested": tested(result), **(scores["phases"][phase] if phase else scores)}
+        of_all = {"tested": tested(result), "effective": result.get("effective", 0.0)}
+        scores = {**of_all, **(scores["phases"][phase] if phase else scores)}
         return [(title, self.value(name, scores)) for name, title in self.score_names.items() if name in scores]
 
     def described(self, result: Mapping[str, Any], phase: str = "") -> str:
@@ -100,12 +101,12 @@ class SingleLabel(LabelKind):
         correct = tf.equal(tf.argmax(logits, 1), labels)
         return {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
 
-    def score(self, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    def score(self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None) -> dict[str, float]:
         if bare := int((labels < 0).sum()):  # of records that are too many to look at their labels before
             raise ConfigError(
                 f"{bare} of {len(labels)} images to be scored on have no label; another --test_split may have them"
             )
-        return scores.score(logits, labels)
+        return scores.score(logits, labels, groups)
 
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return logits, labels
@@ -116,11 +117,12 @@ class SingleLabel(LabelKind):
         return [(class_names[label], class_names[guess], f"{p:.4f}") for label, guess, p in pictures]
 
     def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
-        truth, guesses = (values[:, None] == np.arange(len(class_names)) for values in (labels, logits.argmax(1)))
+        numbers = np.arange(len(class_names))
+        truth, guesses = labels[:, None] == numbers, scores.guesses(logits)[:, None] == numbers
         return counts.count_classes(class_names, truth, guesses)
 
     def value(self, name: str, scores: Mapping[str, Any]) -> str:
-        return counts.share_text(scores[name], scores["tested"])
+        return counts.share_text(scores[name], scores["tested"], scores.get("effective", 0.0))
 
     def of_classes(self, counted: Sequence[counts.ClassCount]) -> list[str]:
         mean = sum(count.recall for count in counted) / len(counted)
@@ -141,7 +143,8 @@ class MultiLabel(LabelKind):
     def metrics(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"loss": tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))}
 
-    def score(self, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    def score(self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None) -> dict[str, float]:
+        del groups  # a mean average precision has no interval
         return scores.multi_label_score(logits, labels)
 
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

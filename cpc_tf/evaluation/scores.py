@@ -7,20 +7,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpc_tf.evaluation.counts import interval
+from cpc_tf.evaluation.counts import effective_count, interval
 
 LEAST_FOR_TOP5 = 6  # classes: of five, every guess is among the best five
 _PIECE = 8192  # examples
 
 
-def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def guesses(logits: np.ndarray) -> np.ndarray:
+    """Returns the predicted class of each row of logits [N, classes], int64 [N]: -1 if they are not all finite.
+
+    Of equal logits the first class is predicted. All figures of a result use this rule.
+    """
+    return np.where(np.isfinite(logits).all(1), logits.argmax(1), -1)
+
+
+def score(logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None) -> dict[str, float]:
     """Scores logits [N, classes] against labels [N]; float64 inside.
 
     An example whose logits are not all finite is wrong; the loss is not finite, either, and says so.
 
+    Args:
+      logits, labels: of the test.
+      groups: [N]; the interval counts the examples of a group once. None: all are independent.
+
     Returns:
       top1: accuracy, from 0 to 1.
       top1_low, top1_high: its 95 % interval, see `interval`.
+      effective: how many independent examples they are worth, see `effective_count`; only if that is fewer.
       top5: part of the examples whose label is among the best five; only of six classes or more.
       right, tested: how many examples are right, and of how many.
       class_mean: mean of the accuracies of the classes that occur.
@@ -36,18 +49,21 @@ def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
             shifted = logits - logits.max(1, keepdims=True)
             log_probabilities = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
         label_logits = logits[np.arange(len(labels)), labels][:, None]
-        # The label's rank among the classes; a tie counts against it, so that constant logits do not look right.
-        rank = (logits > label_logits).sum(1) + ((logits == label_logits).sum(1) - 1)
+        # The label's rank among the classes. Of equal logits the first class comes first, as in `guesses`.
+        is_before = np.arange(logits.shape[1]) < labels[:, None]
+        rank = (logits > label_logits).sum(1) + ((logits == label_logits) & is_before).sum(1)
         return finite, rank, log_probabilities[np.arange(len(labels)), labels]
 
     parts = [judged(logits[some], labels[some]) for some in pieces(len(labels))]
     finite, rank, log_probability = (np.concatenate(values) for values in zip(*parts))
     right, count, occur = finite & (rank < 1), len(labels), np.bincount(labels)
-    low, high = interval(int(right.sum()), count)
+    effective = count if groups is None else effective_count(groups)
+    low, high = interval(right.mean() * effective, effective)
     return {
         "top1": float(right.mean()),
         "top1_low": low,
         "top1_high": high,
+        **({"effective": effective} if effective < count else {}),
         **({"top5": float(np.mean(finite & (rank < 5)))} if logits.shape[1] >= LEAST_FOR_TOP5 else {}),
         "right": int(right.sum()),
         "tested": count,

@@ -2,8 +2,8 @@
 
     python -m studies recipe --cores=1
 
-One thing is changed at a time. A trial with a dearer step has fewer of them. Tested on held-out training images, so that
-the validation images stay unseen; the winner is trained in full by studies/release.
+One thing is changed at a time. A trial with a dearer step has fewer of them. Tested on held-out training images, so
+that the validation images stay unseen; the winner is trained in full by studies/release.
 """
 
 from __future__ import annotations
