@@ -41,7 +41,7 @@ ALLOWED = {
     "drawing": SHARED,
     "pretrain": SHARED | {"drawing"},
     "linear": SHARED | {"drawing"},
-    "classify": SHARED | {"drawing"},
+    "classify": SHARED | {"pictures", "drawing"},
     "efficient": SHARED | {"drawing"},
     "detect": SHARED | {"drawing", "boxes"},
     "embed": SHARED | {"pictures", "drawing"},

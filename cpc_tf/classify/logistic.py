@@ -6,20 +6,23 @@ own most confident predictions as labels, for some rounds. Cross-validation deci
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedGroupKFold
 from threadpoolctl import threadpool_limits
 
+from cpc_tf.classify import folds
 from cpc_tf.data import draws
 from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.evaluation.scores import fitted_temperature, probabilities
 
-FOLDS, REPEATS = 5, 3
+REPEATS = 3  # of cross-validation, with another division each
+# The variance of an accuracy by cross-validation is this much larger than that of a test on as many pictures, since its
+# classifiers learned from each other's tests. 1.0 to 1.6 in the study of coverage (studies/coverage).
+INFLATION = 1.3
 FEW = 1000  # labels; with more, one round of cross-validation is precise enough and self-training brings nothing
 # Inverse strengths of regularization that are tried, for features of mean square 1.
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -110,33 +113,32 @@ def validate(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Validated | None:
-    """Chooses strength and self-training by repeated stratified cross-validation; see `Validated`.
+    """Chooses strength and self-training by repeated cross-validation; see `Validated`.
 
-    A class with a single picture or group is never both learned and tested: that picture counts as wrong.
+    All labels must be by people. An accepted guess carries the label of a held-out picture back into the folds, since
+    the classifier that made the guess had learned that picture.
 
     Args:
-      examples: to learn from and to hold out in turn.
+      examples: to learn from and to hold out in turn; `groups` tells which belong together, see `folds.joined`.
       kind: single-label or multi-label.
       balanced: as in `fit`.
       seed: of the folds.
       progress: gets how much of how much is done.
 
     Returns:
-      None if nothing can be held out, as no class has two groups.
+      None if too few pictures are of classes with three groups, see `folds.can_divide`.
     """
     strata = draws.rarest(examples.labels) if examples.labels.ndim > 1 else examples.labels
-    groups_of = [len({*examples.groups[strata == stratum].tolist()}) for stratum in np.unique(strata)]
-    if max(groups_of) < 2:
+    if not folds.can_divide(strata, examples.groups):
         return None
-    splits, repeats = min(FOLDS, sum(groups_of)), REPEATS if len(strata) <= FEW else 1
-    divided = _folds if max(groups_of) >= splits else _folds_of_small_classes
-    folds = [pair for r in range(repeats) for pair in divided(strata, examples.groups, splits, seed * REPEATS + r)]
+    repeats = REPEATS if len(strata) <= FEW else 1
+    divisions = [folds.divide(strata, examples.groups, seed * REPEATS + repeat) for repeat in range(repeats)]
     space = _Space(examples.features, examples.unlabelled)
 
     def held_out(strength: float, self_training: bool, part: float = 1.0) -> np.ndarray:
         """Returns mean logits float32 [N, classes] by classifiers that learned from this part of the other folds."""
         logits = np.zeros([len(strata), examples.classes], np.float32)
-        for learned, tested in folds:
+        for learned, tested in itertools.chain(*divisions):
             some = learned[: max(1, round(part * len(learned)))]
             known = space.coordinates[some], examples.labels[some], examples.classes, strength, balanced
             weights, bias = _self_trained(space.unlabelled, *known) if self_training else _solve(*known)
@@ -147,10 +149,10 @@ def validate(
         """Returns the cross-entropy of each picture, [N], and the outcome, in which `halved` is not yet filled in."""
         logits = held_out(strength, self_training)
         choices, truth = kind.choices(logits, examples.labels)
-        temperature = fitted_temperature(choices, truth) or 1.0
+        temperature = fitted_temperature(choices, truth)
         shares = probabilities(choices, temperature)[np.arange(len(truth)), truth]
         losses = -np.log(np.maximum(shares, 1e-12)).reshape(len(strata), -1).mean(1)
-        return losses, Validated(strength, self_training, logits, logits, temperature, splits, repeats)
+        return losses, Validated(strength, self_training, logits, logits, temperature, len(divisions[0]), repeats)
 
     with threadpool_limits(1 if len(strata) <= FEW else None):
         total, usual, best, worse = len(STRENGTHS) + 2, None, None, 0
@@ -162,13 +164,18 @@ def validate(
             if worse == _WORSE and usual:
                 break
         progress(len(STRENGTHS), total)
-        gains = usual[0] - best[0]
-        losses, chosen = best if gains.mean() > gains.std() / np.sqrt(len(gains)) else usual
+        losses, chosen = best if _clearly_less(best[0], usual[0]) else usual
         if space.unlabelled is not None:
             trial = tried(chosen.strength, self_training=True)
-            chosen = trial[1] if trial[0].mean() < losses.mean() else chosen
+            chosen = trial[1] if _clearly_less(trial[0], losses) else chosen
         progress(len(STRENGTHS) + 1, total)
         return chosen._replace(halved=held_out(chosen.strength, chosen.self_training, 0.5))
+
+
+def _clearly_less(losses: np.ndarray, others: np.ndarray) -> bool:
+    """Returns whether losses [N] are less than others of the same pictures by more than a standard error."""
+    gains = others - losses
+    return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
 
 
 class Forecast(NamedTuple):
@@ -204,34 +211,6 @@ def forecast(right: np.ndarray, halved: np.ndarray) -> Forecast:
     return Forecast(float(gain), float(before - wrong), float(np.std(1.0 * right - halved) / np.sqrt(len(right))))
 
 
-def _folds(strata: np.ndarray, groups: np.ndarray, splits: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields (rows to learn from, in random order, rows to test), int64."""
-    random, divided = np.random.default_rng(seed), StratifiedGroupKFold(splits, shuffle=True, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of classes with fewer pictures than folds
-        for learned, tested in divided.split(strata, strata, groups):
-            if len(tested):
-                yield random.permutation(learned), tested
-
-
-def _folds_of_small_classes(
-    strata: np.ndarray, groups: np.ndarray, splits: int, seed: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """As `_folds`, which needs a class with as many groups as folds: the groups of a class are in different folds.
-
-    So the classifiers learn from almost all pictures. With two folds for classes of two pictures they would
-    learn from half of them, and look much worse than the classifier of all labels.
-    """
-    random = np.random.default_rng(seed)
-    _, first, member = np.unique(groups, return_index=True, return_inverse=True)  # of each group; group of a picture
-    order = random.permutation(len(first))
-    order = order[np.argsort(strata[first][order], kind="stable")]  # class by class, each in random order
-    fold = np.empty(len(first), np.int64)
-    fold[order] = np.arange(len(first)) % splits
-    for tested in (fold[member] == i for i in range(fold.max() + 1)):
-        yield random.permutation(np.flatnonzero(~tested)), np.flatnonzero(tested)
-
-
 class _Space:
     """Standardized features, divided by sqrt(D), in the coordinates in which the regression is solved.
 
@@ -246,9 +225,8 @@ class _Space:
 
     def __init__(self, features: np.ndarray, unlabelled: np.ndarray | None):
         every = features if unlabelled is None else np.concatenate([features, unlabelled])
-        self._mean, deviation = every.mean(0, dtype=np.float64), every.std(0, dtype=np.float64)
-        # A feature that is constant tells nothing.
-        self._scale = np.where(deviation > 1e-6 * deviation.max(), deviation, np.inf) * np.sqrt(features.shape[1])
+        self._mean, scale = folds.standardized(every)
+        self._scale = scale * np.sqrt(features.shape[1])
         self._axes, self.unlabelled = None, None
         if unlabelled is None and len(features) >= features.shape[1]:
             self.coordinates = (features - self._mean.astype(np.float32)) / self._scale.astype(np.float32)

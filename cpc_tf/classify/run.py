@@ -10,15 +10,15 @@ import contextlib
 import io
 import os
 import shlex
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 import cpc_tf
-from cpc_tf.classify import logistic
+from cpc_tf.classify import feature_cache, folds, logistic, random_sample
+from cpc_tf.classify.accuracy import Accuracy, judge
 from cpc_tf.classify.config import BALANCED, ClassifyConfig
 from cpc_tf.classify.curve import label_curve
 from cpc_tf.classify.features import PictureEncoder
@@ -28,14 +28,15 @@ from cpc_tf.data.source import Source, restricted
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, LabelKind, predictions_csv
-from cpc_tf.evaluation.scores import calibration
+from cpc_tf.evaluation.scores import calibration, guesses
 from cpc_tf.files import to_json, write_file
 from cpc_tf.progress import Progress, waiting_for
-from cpc_tf.settings import to_flagfile
+from cpc_tf.settings import ConfigError, to_flagfile
 from cpc_tf.texts import listed
 from cpc_tf.training import provenance
 
-WEIGHTS, FEATURES = "logistic.npz", "features.npz"  # in the directory
+WEIGHTS = "logistic.npz"  # in the directory
+LABEL_SEED = 0  # of the random sample of the label page, whose --seed is 0 if it is not given
 FINE_TUNING_PAYS = 500  # labels; docs/results.md: with 475 it brings 1 point, with 947 3 points
 Tell = Callable[[str], None]
 
@@ -61,24 +62,52 @@ def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
     source.intensity_range = encoder.intensity_range or source.intensity_range
     tell(f"features: {encoder.what}")
     kind = label_kinds.of(source.multi_label)
-    features = _encoded(encoder, source, config, workdir)
+    features = _encoded(encoder, source, config.batch_size)
     examples = Examples(features, source.labels(), source.groups(), len(source.class_names))
-    if pool := _unlabelled(config, source, kind):
+    pool = _unlabelled(config, source, kind)
+    if pool:
         tell(f"{pool.num_examples:,} pictures without labels are encoded, too")
-        examples = examples._replace(unlabelled=_encoded(encoder, pool, config, workdir))
+        examples = examples._replace(unlabelled=_encoded(encoder, pool, config.batch_size))
     accepted = source.accepted() if isinstance(source, folder.FolderSource) else np.zeros(len(features), bool)
-    person = np.flatnonzero(~accepted)  # what is measured is measured on labels that a person gave
-    result, classifier, predictions = _learned(config, source, encoder, examples, kind, person)
+    person = np.flatnonzero(~accepted)
+    taught = by_people(examples, accepted, config, kind)
+    result, classifier, predictions = _learned(config, source, encoder, taught, kind, person)
+    if accepted.any():
+        result["accepted_guesses"] = int(accepted.sum())
     for line in described(result, config):
         tell(line)
     if config.curve:
         with _clocked("label curve") as advance:
-            given = restricted(source, person), examples.take(person)
-            result["curve"] = label_curve(config, *given, kind, workdir, advance)
+            result["curve"] = label_curve(config, restricted(source, person), taught, kind, workdir, advance)
         tell(f"{workdir}/curve.png: the accuracy by the number of labels")
     if workdir:
         _write(config, workdir, result, classifier, predictions)
     return result
+
+
+def by_people(examples: Examples, accepted: np.ndarray, config: ClassifyConfig, kind: LabelKind) -> Examples:
+    """Returns the examples with labels of people; pictures of accepted guesses are among those without labels.
+
+    A guess says what a classifier of these labels believed already. Learned as a label it would carry that into the
+    folds, and the stated accuracy would be too high.
+
+    Raises:
+      ConfigError: people gave labels of fewer than two classes.
+    """
+    taught = examples.take(np.flatnonzero(~accepted))
+    if not accepted.any():
+        return taught
+    if len(np.unique(taught.labels, axis=0)) < 2:
+        raise ConfigError(
+            "labels",
+            config.data.labels,
+            f"all but {len(taught.labels)} of its labels are accepted guesses (by=model), which are not learned from; "
+            "give labels of two classes yourself",
+        )
+    if not config.most_unlabelled or kind is not label_kinds.SINGLE_LABEL or len(taught.labels) > logistic.FEW:
+        return taught
+    others = [] if examples.unlabelled is None else [examples.unlabelled]
+    return taught._replace(unlabelled=np.concatenate([examples.features[accepted], *others]))
 
 
 @contextlib.contextmanager
@@ -107,37 +136,17 @@ def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Sour
     return folder.open_rest(config.data, config.data.split, source, config.most_unlabelled) if is_folder else None
 
 
-def _encoded(encoder: PictureEncoder, source: Source, config: ClassifyConfig, workdir: str) -> np.ndarray:
-    """Returns the features float32 [N, D] of all pictures of a source.
-
-    Features of files in a folder are cached in the directory, so that a run with more labels encodes new files only.
-    """
-    names: list[str] = []
-    if isinstance(source, folder.FolderSource):
-        stats = source.table.stats[source.rows].tolist()
-        names = [f"{source.table.root}/{name} {size} {time}" for name, (size, time) in zip(source.names(), stats)]
-    path, before = os.path.join(workdir, FEATURES), {}
-    view = f"{encoder.digest} {source.intensity_range}"
-    # Without such a file, or with a damaged one, they are made again.
-    with contextlib.suppress(tf.errors.OpError, OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        with tf.io.gfile.GFile(path, "rb") as file:
-            arrays = np.load(io.BytesIO(file.read()), allow_pickle=False)
-        if str(arrays["view"]) == view:
-            before = dict(zip(arrays["names"].tolist(), arrays["features"]))
-    missing = np.array([i for i in range(source.num_examples) if not names or names[i] not in before], np.int64)
-    made = np.zeros([0, 0], np.float32)
-    if len(missing):
+def _encoded(encoder: PictureEncoder, source: Source, batch_size: int) -> np.ndarray:
+    """Returns the features float32 [N, D] of all pictures of a source; those of files in a folder are cached."""
+    if not isinstance(source, folder.FolderSource):
         with _clocked("encoding pictures") as advance:
-            part = restricted(source, missing)
-            made = encoder.encode(part, config.batch_size, lambda done: advance(done, len(missing)))
-    if not names:
-        return made
-    before |= {names[i]: row for i, row in zip(missing, made)}
-    if workdir and len(missing):
-        stream = io.BytesIO()
-        np.savez(stream, view=view, names=[*before], features=np.stack([*before.values()]))
-        write_file(path, stream.getvalue())
-    return np.stack([before[name] for name in names])
+            return encoder.encode(source, batch_size, lambda done: advance(done, source.num_examples))
+    names = source.names()
+    cached = feature_cache.encoded(encoder, source.table.root, names, source.intensity_range, batch_size)
+    if cached.broken:
+        broken = listed([f"{names[i]} ({why})" for i, why in cached.broken.items()])
+        raise ConfigError(f"{source.table.flag}: files that could be read before cannot be read any more: {broken}")
+    return cached.features[cached.rows]
 
 
 def _learned(
@@ -146,18 +155,26 @@ def _learned(
     encoder: PictureEncoder,
     examples: Examples,
     kind: LabelKind,
-    person: np.ndarray,
+    rows: np.ndarray,
 ) -> tuple[dict[str, Any], logistic.Linear, str]:
-    """Returns the content of result.json, the classifier trained on all labels, and the content of predictions.csv.
+    """Returns the content of result.json, the classifier of all labels of people, and the content of predictions.csv.
 
-    The accuracy and the predictions are of the examples `person`, whose labels are no accepted guesses.
+    `rows` are the examples among the pictures of the source.
     """
-    balanced, count = config.class_weights == BALANCED, len(examples.features)
+    # Cross-validate.
+    balanced = config.class_weights == BALANCED
     with _clocked("cross-validation") as advance:
-        validated = logistic.validate(examples, kind, balanced, config.seed, advance)
+        judged = judge(examples, kind, _drawn(source, rows), balanced, config.seed, advance)
+
+    # Train on all labels, as it turned out to be best.
     with waiting_for("the classifier of all labels"):
-        chosen = (validated.strength, balanced, validated.self_training) if validated else (logistic.USUAL, balanced)
-        classifier = logistic.fit(examples, *chosen)
+        if judged is None:
+            classifier = logistic.fit(examples, logistic.USUAL, balanced)
+        else:
+            classifier = logistic.fit(examples, judged.validated.strength, balanced, judged.validated.self_training)
+
+    # Say what it is.
+    count = len(examples.features)
     result: dict[str, Any] = {
         "kind": "classify",
         "encoder": config.encoder,
@@ -170,49 +187,96 @@ def _learned(
         "levels": source.intensity_range,
         "seed": config.seed,
         "made": provenance.made(),
-        **({"multi_label": True} if source.multi_label else {}),
     }
-    if count > len(person):
-        result["accepted_guesses"] = count - len(person)
-    if validated is None or not len(person):
+    if source.multi_label:
+        result["multi_label"] = True
+    if judged is None:
         return result, classifier, ""
-    logits, halved, labels = validated.logits[person], validated.halved[person], examples.labels[person]
-    single = kind is label_kinds.SINGLE_LABEL
-    forecast = logistic.forecast(logits.argmax(1) == labels, halved.argmax(1) == labels) if single else None
+
+    # Say what it is worth.
+    validated, tested, all_names = judged.validated, judged.tested, source.names()
+    names = [all_names[row] for row in rows]
+    logits, labels = validated.logits[tested], examples.labels[tested]
+    result |= judged.score(kind, examples.labels)
     result |= {
-        **kind.score(logits, labels),
         "classes": kind.classes(logits, labels, source.class_names),
         "calibration": calibration(*kind.choices(logits, labels), count, validated.temperature),
         "cross_validation": {name: getattr(validated, name) for name in ("folds", "repeats", "strength")},
-        **(
-            {}
-            if examples.unlabelled is None
-            else {"unlabelled": {"pictures": len(examples.unlabelled), "learned_from": validated.self_training}}
-        ),
-        **({"forecast": {**forecast._asdict(), "tells": forecast.tells}} if forecast else {}),
+        "at_random": judged.at_random,
+        "not_learned": _not_learned(examples, judged, source.class_names),
+        "nearly_the_same": len(names) - len(np.unique(judged.near)),
+        "conflicts": [[names[i], names[j]] for i, j in judged.conflicts(examples.labels)],
     }
-    names = source.names()
-    predictions = predictions_csv([names[i] for i in person], logits, labels, source.class_names, kind)
-    return result, classifier, predictions
+    if isinstance(source, folder.FolderSource) and source.table.by_page:
+        result["labels_by_page"] = True
+    if examples.unlabelled is not None:
+        result["unlabelled"] = {"pictures": len(examples.unlabelled), "learned_from": validated.self_training}
+    if kind is label_kinds.SINGLE_LABEL:
+        halved = validated.halved[tested]
+        told = logistic.forecast(guesses(logits) == labels, guesses(halved) == labels)
+        result["forecast"] = {**told._asdict(), "tells": told.tells}
+    tested_names = [name for name, is_tested in zip(names, tested) if is_tested]
+    return result, classifier, predictions_csv(tested_names, logits, labels, source.class_names, kind)
+
+
+def _drawn(source: Source, rows: np.ndarray) -> np.ndarray | None:
+    """Returns which of some pictures of a source the label page drew at random, bool [rows]; None if it drew none."""
+    if not isinstance(source, folder.FolderSource) or not source.table.by_page:
+        return None
+    sample = random_sample.of(source.table.names.tolist(), LABEL_SEED)
+    row_in_table = source.rows[rows]
+    return np.isin(row_in_table, random_sample.drawn(sample, row_in_table))
+
+
+def _not_learned(examples: Examples, judged: Accuracy, class_names: Sequence[str]) -> list[str]:
+    """Returns the classes whose pictures are all of one group: they are never learned when they are tested."""
+    names = []
+    if examples.labels.ndim > 1:
+        return names
+    for number in np.unique(examples.labels):
+        if len(np.unique(judged.groups[examples.labels == number])) == 1:
+            names.append(class_names[number])
+    return names
 
 
 def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
     """Yields lines for the user that explain a result."""
     kind, labels = label_kinds.of_result(result), result["num_train_labels"]
+    if accepted := result.get("accepted_guesses"):
+        yield (
+            f"{accepted:,} accepted guesses (by=model) count as pictures without labels: they say what a classifier of "
+            f"the {labels:,} labels by people believed already"
+        )
     if "cross_validation" not in result:
-        whose = " with a label that a person gave" if result.get("accepted_guesses") else ""
-        yield f"accuracy: not measured, since no class has two pictures{whose}; label more"
+        yield (
+            f"accuracy: not measured, since most classes have fewer than {folds.LEAST} pictures, or groups of pictures "
+            "that belong together; label more"
+        )
         return
-    if guesses := result.get("accepted_guesses"):
-        yield f"{guesses:,} of the labels are accepted guesses (by=model): learned from, but not counted below"
     if pool := result.get("unlabelled"):
         used = "used by self-training" if pool["learned_from"] else "not used, since self-training does not help"
         yield f"{pool['pictures']:,} pictures without labels: {used}"
-    yield f"by cross-validation: {kind.described(result)}"
+    if near := result["nearly_the_same"]:
+        yield f"{near:,} pictures are nearly the same as others: held out together, and counted once in the interval"
+    if conflicts := result["conflicts"]:
+        pairs = listed([f"{name} ({other})" for name, other in conflicts])
+        yield f"{len(conflicts):,} pictures have another class than one that is nearly the same: {pairs}"
+    where = f", on the {result['tested']} pictures that the label page drew at random" if result["at_random"] else ""
+    yield f"by cross-validation{where}: {kind.described(result)}"
+    if result.get("labels_by_page") and not result["at_random"]:
+        yield (
+            f"the label page drew fewer than {random_sample.LEAST} of these pictures at random and chose the others: "
+            "the accuracy on new pictures may be another one"
+        )
     yield from kind.remarks(result)
-    single = [name for name, count in result["classes"].items() if count["tested"] == 1]
-    if single and kind is label_kinds.SINGLE_LABEL:
-        yield f"counted as wrong: the only picture of a class, which cannot be in training and test: {listed(single)}"
+    if names := result["not_learned"]:
+        others = [count for name, count in result["classes"].items() if name not in names]
+        right, tested = (sum(count[name] for count in others) for name in ("right", "tested"))
+        rest = f"; of the other classes {right} of {tested} are right" if tested else ""
+        yield (
+            "counted as wrong: classes with one picture or group, which cannot be learned when it is tested: "
+            f"{listed(names)}{rest}"
+        )
     if forecast := result.get("forecast"):
         if forecast["tells"]:
             gain = 100 * forecast["gain"]

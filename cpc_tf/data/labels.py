@@ -82,13 +82,19 @@ def add(table: Table, data: PicturesConfig) -> Table:
     accepted = np.array([name in matched.accepted for name in pictures], bool)
     if count := int((accepted & np.not_equal(labels, None)).sum()):
         notes.append(f"guesses that a person accepted (by=model in --labels): {count}, which no test is drawn from")
-    if PERSON in content.by.values():
+    by_page = PERSON in content.by.values()
+    if by_page:
         notes.append(
-            "labels given on the page of cpc-tf label: most pictures were chosen because they are hard, so "
-            "cross-validation and a test drawn from them state too low an accuracy"
+            "labels given on the page of cpc-tf label, which chose most of the pictures: a test that is drawn from "
+            "them may state another accuracy than new pictures have"
         )
     return dataclasses.replace(
-        table, labels=labels, groups=group_of_row, accepted=accepted, notes=(*table.notes, *notes)
+        table,
+        labels=labels,
+        groups=group_of_row,
+        accepted=accepted,
+        by_page=by_page,
+        notes=(*table.notes, *notes),
     )
 
 

@@ -31,6 +31,7 @@ class Table:
       labels: the classes of each in a tuple, None of one without a label; None for all: the folders are the classes.
       groups: str [N], from --labels: pictures with the same text are drawn together; '' of one that is alone.
       accepted: bool [N], from --labels: the class is a guess that a person accepted, so that no test is drawn from it.
+      by_page: whether people gave labels on the page of `cpc-tf label`, which chose most of the pictures.
       one_test: whether `val` and `test` both mean the only split of these kinds.
       notes: lines for the user.
       cache_dir: where findings about its files are kept, see `files.remember`.
@@ -48,6 +49,7 @@ class Table:
     labels: np.ndarray | None = None
     groups: np.ndarray | None = None
     accepted: np.ndarray | None = None
+    by_page: bool = False
     one_test: bool = False
     notes: tuple[str, ...] = ()
     cache_dir: str = ""

@@ -63,12 +63,20 @@ def images(root: str) -> list[str]:
 
 
 def stats(root: str, names: Sequence[str]) -> np.ndarray:
-    """Returns the size in bytes and the time of change in ns of each file, -1 if it is absent: int64 [names, 2]."""
+    """Returns the size in bytes and the time of change in ns of each file, -1 if it is absent: int64 [names, 2].
+
+    On a disk it is the time at which the file itself changed (ctime). The time of its content (mtime) can be set, as
+    archives do when they are unpacked, so that a file with other pixels has the old one.
+    """
 
     def describe(name):
+        path = os.path.join(root, name)
         try:
-            stat = tf.io.gfile.stat(os.path.join(root, name))
-        except tf.errors.OpError:
+            if _is_local(root):
+                stat = os.stat(path)
+                return stat.st_size, stat.st_ctime_ns
+            stat = tf.io.gfile.stat(path)
+        except (OSError, tf.errors.OpError):
             return -1, -1
         return stat.length, stat.mtime_nsec
 

@@ -31,8 +31,10 @@ class LabelKind(abc.ABC):
         """Returns the mean loss of a batch and the other `metric_names`, float32 scalars."""
 
     @abc.abstractmethod
-    def score(self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None) -> dict[str, float]:
-        """Returns the scores of a test; pictures of one group, [N], count once in an interval."""
+    def score(
+        self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None, inflation: float = 1.0
+    ) -> dict[str, float]:
+        """Returns the scores of a test; `groups` and `inflation` widen an interval, see `scores.score`."""
 
     @abc.abstractmethod
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +84,13 @@ class LabelKind(abc.ABC):
     def remarks(self, result: Mapping[str, Any]) -> list[str]:
         """Returns lines of text on the classes of a result.json, if it has them, and the `caution`."""
         counted = [count for count in counts.class_counts(result) if count.tested]
-        return [*(self.of_classes(counted) if counted else []), *self.caution(result)]
+        of_classes = self.of_classes(counted) if counted else []
+        return [*of_classes, *self.of_frequencies(result, counted), *self.caution(result)]
+
+    def of_frequencies(self, result: Mapping[str, Any], counted: Sequence[counts.ClassCount]) -> list[str]:
+        """Returns what the frequencies of the classes alone would give, as lines of text."""
+        del result, counted
+        return []
 
 
 def _recalls(counted: Sequence[counts.ClassCount]) -> str:
@@ -101,12 +109,14 @@ class SingleLabel(LabelKind):
         correct = tf.equal(tf.argmax(logits, 1), labels)
         return {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
 
-    def score(self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None) -> dict[str, float]:
+    def score(
+        self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None, inflation: float = 1.0
+    ) -> dict[str, float]:
         if bare := int((labels < 0).sum()):  # of records that are too many to look at their labels before
             raise ConfigError(
                 f"{bare} of {len(labels)} images to be scored on have no label; another --test_split may have them"
             )
-        return scores.score(logits, labels, groups)
+        return scores.score(logits, labels, groups, inflation)
 
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return logits, labels
@@ -143,8 +153,10 @@ class MultiLabel(LabelKind):
     def metrics(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"loss": tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))}
 
-    def score(self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None) -> dict[str, float]:
-        del groups  # a mean average precision has no interval
+    def score(
+        self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None, inflation: float = 1.0
+    ) -> dict[str, float]:
+        del groups, inflation  # a mean average precision has no interval
         return scores.multi_label_score(logits, labels)
 
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -171,6 +183,15 @@ class MultiLabel(LabelKind):
 
     def of_classes(self, counted: Sequence[counts.ClassCount]) -> list[str]:
         return [f"found at a probability of 0.5: {_recalls(counted)}"]
+
+    def of_frequencies(self, result: Mapping[str, Any], counted: Sequence[counts.ClassCount]) -> list[str]:
+        lines = []
+        if "map_chance" in result:
+            lines.append(f"a random order of the pictures: mAP {100 * result['map_chance']:.1f} %")
+        always = [count.name for count in counted if count.tested == tested(result)]
+        if always:
+            lines.append(f"left out of the mAP, since every picture has it: {', '.join(always)}")
+        return lines
 
 
 SINGLE_LABEL, MULTI_LABEL = SingleLabel(), MultiLabel()

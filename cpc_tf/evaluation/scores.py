@@ -21,7 +21,9 @@ def guesses(logits: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(logits).all(1), logits.argmax(1), -1)
 
 
-def score(logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None) -> dict[str, float]:
+def score(
+    logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None, inflation: float = 1.0
+) -> dict[str, float]:
     """Scores logits [N, classes] against labels [N]; float64 inside.
 
     An example whose logits are not all finite is wrong; the loss is not finite, either, and says so.
@@ -29,6 +31,7 @@ def score(logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = No
     Args:
       logits, labels: of the test.
       groups: [N]; the interval counts the examples of a group once. None: all are independent.
+      inflation: how much larger the variance of the accuracy is than that of a test on as many examples.
 
     Returns:
       top1: accuracy, from 0 to 1.
@@ -57,7 +60,7 @@ def score(logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = No
     parts = [judged(logits[some], labels[some]) for some in pieces(len(labels))]
     finite, rank, log_probability = (np.concatenate(values) for values in zip(*parts))
     right, count, occur = finite & (rank < 1), len(labels), np.bincount(labels)
-    effective = count if groups is None else effective_count(groups)
+    effective = (count if groups is None else effective_count(groups)) / inflation
     low, high = interval(right.mean() * effective, effective)
     return {
         "top1": float(right.mean()),
@@ -84,16 +87,16 @@ def multi_label_score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float
     An example whose logits are not all finite ranks last; the loss is not finite, either, and says so.
 
     Returns:
-      map: mean of the average precision over the classes with positives, from 0 to 1.
-      map_chance: what a random order of the pictures is expected to have.
-      classes_left_out: number of classes without positives, of which there is no average precision.
+      map: mean of the average precision over the classes that some pictures have and others have not, from 0 to 1.
+      map_chance: what a random order of the pictures is expected to have: the frequencies of the classes.
+      classes_left_out: number of the other classes: any order has all pictures of such a class first, or none.
       micro_f1: F1 of all pairs of picture and class together, at a probability of 0.5.
       tested: number of pictures.
       loss: mean sigmoid cross-entropy over pictures and classes.
     """
     logits, relevant = logits.astype(np.float64), labels > 0.5
     ranked = np.where(np.isfinite(logits).all(1, keepdims=True), logits, -np.inf)
-    counted = np.flatnonzero(relevant.any(0))
+    counted = np.flatnonzero(relevant.any(0) & ~relevant.all(0))
     precisions = [average_precision(ranked[:, number], relevant[:, number]) for number in counted]
     predicted = ranked > 0
     wrong, right = np.sum(predicted != relevant), np.sum(predicted & relevant)
@@ -149,13 +152,12 @@ def probabilities(logits: np.ndarray, temperature: float = 1.0) -> np.ndarray:
     return odds / odds.sum(1, keepdims=True)
 
 
-def fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float | None:
+def fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
     """Returns the temperature that minimizes the cross-entropy of logits [N, C] against labels [N], 0.05 to 20.
 
-    None if all predictions are right: then a lower one would always be better, and nothing is known about errors.
+    It is raised until the mean confidence is at most (right + 1) / (N + 2), Laplace's rule of succession. So a
+    classifier that made no error in a few examples is not certain.
     """
-    if np.all(logits.argmax(1) == labels):
-        return None
 
     def losses(logits: np.ndarray, labels: np.ndarray, inverse: float) -> np.ndarray:  # [N]
         scaled = logits.astype(np.float64)
@@ -166,11 +168,24 @@ def fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float | None:
     def loss(inverse: float) -> float:  # convex in the inverse temperature
         return float(np.mean(np.concatenate([losses(logits[p], labels[p], inverse) for p in pieces(len(labels))])))
 
-    golden, low, high = (5**0.5 - 1) / 2, 1 / 20.0, 1 / 0.05
+    def confidence(inverse: float) -> float:  # increases with the inverse temperature
+        parts = [probabilities(logits[p], 1 / inverse).max(1) for p in pieces(len(labels))]
+        return float(np.mean(np.concatenate(parts)))
+
+    least, most = 1 / 20.0, 1 / 0.05
+    golden, low, high = (5**0.5 - 1) / 2, least, most
     for _ in range(60):  # golden section: to 1e-12 of the range
         left, right = high - golden * (high - low), low + golden * (high - low)
         low, high = (low, right) if loss(left) < loss(right) else (left, high)
-    return 2 / (low + high)
+    inverse = (low + high) / 2
+    largest = (np.sum(logits.argmax(1) == labels) + 1) / (len(labels) + 2)
+    if confidence(inverse) <= largest:
+        return 1 / inverse
+    low, high = least, inverse
+    for _ in range(60):  # bisection
+        middle = (low + high) / 2
+        low, high = (low, middle) if confidence(middle) > largest else (middle, high)
+    return 1 / low
 
 
 def expected_calibration_error(shares: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:

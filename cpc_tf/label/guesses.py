@@ -9,19 +9,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from cpc_tf.classify import logistic
+from cpc_tf.classify import logistic, random_sample
+from cpc_tf.classify.accuracy import judge
 from cpc_tf.classify.logistic import Examples
 from cpc_tf.data.labels import MODEL
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.evaluation.counts import interval, share_text
 from cpc_tf.evaluation.scores import probabilities
-from cpc_tf.label import order
 from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.table import Labels
 
 MORE = 50  # labels of the forecast
 DOUBT = 5  # times as probable as the label another class must be for the label to count as a likely slip
-LEAST = 10  # pictures drawn at random, below which no accuracy is stated
 
 
 class Labelled(NamedTuple):
@@ -69,7 +67,8 @@ def labelled(
     indices = np.array([i for i, _ in given], np.int64)
     by_person = np.array([label.by != MODEL for _, label in given], bool)
     labels = rows if multi_label else rows.argmax(1) if len(classes) else np.zeros(0, np.int64)
-    drawn = np.isin(indices, order.drawn(sample, indices)) & by_person
+    # Guesses are accepted where they are sure, so what is left of the sample would be the hard part of it.
+    drawn = np.isin(indices, random_sample.drawn(sample, indices[by_person]))
     return Labelled(indices, [*classes], labels, by_person, np.isin(indices, sample), drawn)
 
 
@@ -95,7 +94,8 @@ class Guesses(NamedTuple):
 
 
 def guess(gallery: Gallery, given: Labelled) -> Guesses | None:
-    """Trains the classifier and applies it to all pictures; None while there is only one class."""
+    """Trains the classifier on labels of people and applies it to all pictures; None while there is only one class."""
+    given = given.take(given.by_person)
     if not given.can_teach:
         return None
     chosen, margins = given.take(~given.sampled), None
@@ -117,7 +117,7 @@ class Figures(NamedTuple):
     """How good the classifier is, by cross-validation.
 
     Attributes:
-      labels: how many labels it learned from.
+      labels: how many labels of people it learned from.
       sample: how many of them, of pictures drawn at random, it was tested on.
       accuracy, low, high: 0 to 1, and the 95 % interval; None of too few, and of multi-label classes, which have the
         mean average precision in the sentence alone.
@@ -139,35 +139,40 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
     """Cross-validates the classifier as `cpc-tf classify` does; None where that is not possible."""
     if not given.can_teach:
         return None
-    kind = label_kinds.of(given.labels.ndim > 1)
-    validated = logistic.validate(_examples(gallery, given), kind, seed=seed)
-    if validated is None:
+    people = given.take(given.by_person)
+    if not people.can_teach:
         return None
-    labels, logits, count = given.labels, validated.logits, len(given.indices)
-    sample = given.drawn.sum()
-    few = Figures(count, int(sample), None, None, None, "", "", [])
-    if sample < LEAST:
-        few = few._replace(sentence=f"not measured yet: {sample} of {LEAST} pictures drawn at random have a label")
-    if len(gallery.rows) < LEAST * order.SAMPLED:
+    kind = label_kinds.of(people.labels.ndim > 1)
+    judged = judge(_examples(gallery, people), kind, people.drawn, seed=seed)
+    if judged is None:
+        return None
+    validated, labels, count = judged.validated, people.labels, len(people.indices)
+    logits, sample = validated.logits, int(people.drawn.sum())
+    few = Figures(count, sample, None, None, None, "", "", [])
+    least = random_sample.LEAST
+    if not judged.at_random:
+        few = few._replace(sentence=f"not measured yet: {sample} of {least} pictures drawn at random have a label")
+    if len(gallery.rows) < least * random_sample.PART:
         few = few._replace(
-            sentence=f"not measured: of fewer than {LEAST * order.SAMPLED} pictures a sample says too little"
+            sentence=f"not measured: of fewer than {least * random_sample.PART} pictures a sample says too little"
         )
-    if given.labels.ndim > 1:
-        if sample >= LEAST:
-            score = kind.score(logits[given.drawn], labels[given.drawn])[kind.main]
+    if people.labels.ndim > 1:
+        if judged.at_random:
+            score = judged.score(kind, labels)[kind.main]
             few = few._replace(sentence=f"mean average precision {100 * score:.0f} % on {sample} drawn at random")
         return few
     shares = probabilities(logits, validated.temperature)
     own, suggested = shares[np.arange(count), labels], shares.argmax(1)
-    doubtful = (shares.max(1) > DOUBT * own) & given.by_person
+    doubtful = shares.max(1) > DOUBT * own
     order_of_doubt = [i for i in np.argsort(own - shares.max(1), kind="stable") if doubtful[i]]
-    slips = [(int(given.indices[i]), int(suggested[i]), float(shares[i].max())) for i in order_of_doubt]
-    if sample < LEAST:
+    slips = [(int(people.indices[i]), int(suggested[i]), float(shares[i].max())) for i in order_of_doubt]
+    if not judged.at_random:
         return few._replace(slips=slips)
-    right, before = ((values.argmax(1) == labels)[given.drawn] for values in (logits, validated.halved))
-    accuracy, (low, high) = float(right.mean()), interval(right.sum(), sample)
-    sentence = f"{share_text(accuracy, int(sample))} of those drawn at random"
-    return Figures(count, int(sample), accuracy, low, high, sentence, _forecast(right, before, count), slips)
+    right, before = ((values.argmax(1) == labels)[people.drawn] for values in (logits, validated.halved))
+    score = judged.score(kind, labels)
+    sentence = f"{kind.value('top1', score)} of those drawn at random"
+    ends = score["top1"], score["top1_low"], score["top1_high"]
+    return Figures(count, sample, *ends, sentence, _forecast(right, before, count), slips)
 
 
 def _forecast(right: np.ndarray, before: np.ndarray, count: int) -> str:

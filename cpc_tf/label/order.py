@@ -6,16 +6,15 @@ hard it would be up to fifty points too low (docs/notebook/2026-11-27-label.md).
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans, MiniBatchKMeans
 
+from cpc_tf.classify.random_sample import PART
 from cpc_tf.embed.encoder import farthest_first
 
-SAMPLED, MOST_SAMPLED = 4, 1000  # one picture in so many is of the random sample, and how many at most
 COVERING = 50  # labels, up to which pictures that stand for many others come first
 _NEIGHBOURS = 20  # of which the mean similarity says how typical a picture is
 _MOST_CLUSTERS, _MOST_COMPARED = 300, 2000  # clusters, and pictures of a cluster that are compared with each other
@@ -105,23 +104,6 @@ def unsure_and_apart(pool: Pool, count: int, seed: int) -> list[int]:
     return chosen
 
 
-def random_sample(names: Sequence[str], seed: int) -> np.ndarray:
-    """Returns a random quarter of all pictures in a random order, which depends on the names alone: int64 [S]."""
-    keys = [hashlib.sha256(f"{seed}\n{name}".encode()).digest() for name in names]
-    order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
-    return order[: min(MOST_SAMPLED, len(order) // SAMPLED)]
-
-
-def drawn(sample: np.ndarray, labelled: Collection[int]) -> np.ndarray:
-    """Returns the labelled pictures that are a random sample of all: int64.
-
-    They are those of the longest beginning of the random sample of which nine in ten are labelled.
-    """
-    has_label = np.isin(sample, [*labelled])
-    enough = np.flatnonzero(np.cumsum(has_label) >= 0.9 * np.arange(1, len(sample) + 1))
-    return sample[: enough[-1] + 1][has_label[: enough[-1] + 1]] if len(enough) else sample[:0]
-
-
 def choose(pool: Pool, sample: np.ndarray, labels: int, count: int, seed: int) -> tuple[list[int], str]:
     """Returns typical pictures up to `COVERING` labels, then unsure ones that are unlike each other; and which it was.
 
@@ -129,13 +111,13 @@ def choose(pool: Pool, sample: np.ndarray, labels: int, count: int, seed: int) -
 
     Args:
       pool: the pictures; neither its labelled ones nor its margins are of the random sample.
-      sample: as `random_sample` returns it; every fourth picture is its next one.
+      sample: as `random_sample.of` returns it; every fourth picture is its next one.
       labels: how many pictures have a label.
       count: how many are chosen.
       seed: of the choice.
     """
     next_ones = sample[~np.isin(sample, pool.taken)]
-    at_random = next_ones[: (labels + count) // SAMPLED - labels // SAMPLED].tolist()
+    at_random = next_ones[: (labels + count) // PART - labels // PART].tolist()
     rest = pool._replace(taken=np.union1d(pool.taken, sample))
     if pool.margins is None or labels < COVERING:
         chosen, why = typical(rest, count - len(at_random), seed), "they stand for many others"
@@ -144,7 +126,7 @@ def choose(pool: Pool, sample: np.ndarray, labels: int, count: int, seed: int) -
     if len(chosen) + len(at_random) < count:  # only the sample is left
         at_random = next_ones[: count - len(chosen)].tolist()
     random = np.random.default_rng(seed)  # the two kinds are mixed, lest they are labelled with different care
-    return random.permutation([*chosen, *at_random]).astype(int).tolist(), f"{why}; one in {SAMPLED} is drawn at random"
+    return random.permutation([*chosen, *at_random]).astype(int).tolist(), f"{why}; one in {PART} is drawn at random"
 
 
 # Orders that `choose` was compared with, and its parts.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cpc_tf.classify import random_sample
 from cpc_tf.data.labels import MODEL
 from cpc_tf.drawing import map as embedding_map
 from cpc_tf.files import reason
@@ -47,7 +48,7 @@ class Session:
     def __init__(self, config: LabelConfig, gallery: Gallery):
         self.config, self.gallery = config, gallery
         self._names = gallery.pictures.names
-        self._sample = order.random_sample(self._names, config.seed)
+        self._sample = random_sample.of(self._names, config.seed)
         self._index = {name: i for i, name in enumerate(self._names)}
         self.table = LabelTable(os.path.expanduser(config.labels), self._names)
         if not config.multi_label and any(len(label.classes) != 1 for label in self.table.of.values()):

@@ -16,6 +16,7 @@ import numpy as np
 from absl import app, flags
 
 from cpc_tf import files
+from cpc_tf.classify import random_sample
 from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
@@ -51,7 +52,7 @@ def simulated(train: tuple, test: tuple, name: str, seed: int) -> dict:
     pictures = Gallery(Pictures([], []), features, np.arange(len(truth)), np.zeros([0, 0], np.float32), {})
     pictures = pictures._replace(directions=gallery.directions(pictures))
     tested = Gallery(Pictures([], []), test[0], np.arange(len(test[1])), np.zeros([0, 0], np.float32), {})
-    sample = random.permutation(len(truth))[: order.MOST_SAMPLED] if name == DEFAULT else np.zeros(0, np.int64)
+    sample = random.permutation(len(truth))[: random_sample.MOST] if name == DEFAULT else np.zeros(0, np.int64)
     classes = [str(number) for number in range(truth.max() + 1)]
     labelled, margins, result, spent = np.zeros(0, np.int64), None, {}, 0.0
     while len(labelled) < NUMBERS[-1]:
@@ -64,7 +65,7 @@ def simulated(train: tuple, test: tuple, name: str, seed: int) -> dict:
         spent += time.process_time() - began
         labelled = np.sort(np.append(labelled, more))
         person, sampled = np.ones(len(labelled), bool), np.isin(labelled, sample)
-        drawn = np.isin(labelled, order.drawn(sample, labelled))
+        drawn = np.isin(labelled, random_sample.drawn(sample, labelled))
         given = guesses.Labelled(labelled, classes, truth[labelled], person, sampled, drawn)
         said = guesses.guess(pictures, given)
         margins = said.margins if said else None

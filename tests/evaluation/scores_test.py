@@ -110,12 +110,12 @@ def test_the_temperature_of_multi_label_pictures_is_found():
     assert fitted_temperature(*MULTI_LABEL.choices(logits, labels)) == pytest.approx(3, rel=0.05)
 
 
-def test_nothing_is_fitted_where_all_is_right():
-    logits = np.eye(3, dtype=np.float32)
-    assert fitted_temperature(logits, np.arange(3)) is None
-    errors = calibration(logits, np.arange(3), 3)
-    assert (errors["temperature"], errors["fitted"]) == (1.0, False)
-    assert errors["ece"] == errors["ece_before"] > 0
+@pytest.mark.parametrize("count", [3, 24, 200])
+def test_a_classifier_without_an_error_is_not_certain(count):
+    """Laplace's rule of succession: after 24 of 24 the next is right with a probability of 25 of 26."""
+    logits = np.eye(3, dtype=np.float32)[np.arange(count) % 3]
+    temperature = fitted_temperature(logits, np.arange(count) % 3)
+    assert probabilities(logits, temperature).max(1).mean() == pytest.approx((count + 1) / (count + 2), abs=1e-6)
 
 
 def test_it_stays_finite():

@@ -17,7 +17,7 @@ def test_an_interrupted_computation_goes_on_and_new_pictures_are_added(folder):
     (folder / "blue/broken.jpg").write_bytes(b"\xff\xd8 nothing")
     with pytest.raises(ConfigError, match="killed"):
         _open(MeanColours(calls=2), folder)
-    (index,) = folder.parent.glob("cache/label/*/index.jsonl")
+    (index,) = folder.parent.glob("cache/features/*/index.jsonl")
     with index.open("a") as file:
         file.write('{"blue/0.png')  # what a killed process left
     with (index.parent / "features.bin").open("ab") as file:

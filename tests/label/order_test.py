@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cpc_tf.evaluation.scores import normalized
+from cpc_tf.classify import random_sample
 from cpc_tf.label import order
 from cpc_tf.label.order import Pool
 
@@ -47,10 +48,10 @@ def test_unsure_pictures_are_unlike_each_other():
 
 def test_a_quarter_is_of_a_random_sample_on_which_no_choice_depends():
     names = [f"{i}.png" for i in range(400)]
-    sample = order.random_sample(names, 0)
+    sample = random_sample.of(names, 0)
     assert len({*sample.tolist()}) == 100
-    assert [i for i in order.random_sample([*names, "new.png"], 0).tolist() if i < 400][:90] == sample[:90].tolist()
-    sample, labelled = order.random_sample(names[:100], 0), []
+    assert [i for i in random_sample.of([*names, "new.png"], 0).tolist() if i < 400][:90] == sample[:90].tolist()
+    sample, labelled = random_sample.of(names[:100], 0), []
     random = np.random.default_rng(0)
     margins = random.random(100)
     for _ in range(20):
@@ -68,5 +69,5 @@ def test_a_quarter_is_of_a_random_sample_on_which_no_choice_depends():
 
 def test_what_was_drawn_is_the_labelled_beginning_of_the_sample():
     sample = np.arange(30)[::-1]
-    assert order.drawn(sample, [*range(20, 25)]).tolist() == []
-    assert order.drawn(sample, {*range(10, 30)} - {23}).tolist() == [29, 28, 27, 26, 25, 24, *range(22, 9, -1)]
+    assert random_sample.drawn(sample, [*range(20, 25)]).tolist() == []
+    assert random_sample.drawn(sample, {*range(10, 30)} - {23}).tolist() == [29, 28, 27, 26, 25, 24, *range(22, 9, -1)]

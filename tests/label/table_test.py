@@ -82,7 +82,7 @@ def test_no_test_is_drawn_from_accepted_guesses(folder, tmp_path):
     assert len(table.splits["test"]) >= 3
     assert not table.accepted[table.splits["test"]].any()
     assert table.accepted[table.splits["train"]].sum() > 12
-    assert any("state too low an accuracy" in note for note in table.notes)
+    assert any("may state another accuracy than new pictures have" in note for note in table.notes)
     assert any("18, which no test is drawn from" in note for note in table.notes)
     assert np.intersect1d(table.groups[table.splits["test"]], table.groups[table.splits["train"]]).tolist() in (
         [],
