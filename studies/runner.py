@@ -43,6 +43,7 @@ STUDIES = (
     "recipe",
     "rivals",
     "label",
+    "coverage",
 )
 MODULE = "modules/imagenette_128px"
 

@@ -116,7 +116,7 @@ def test_two_labels_give_a_classifier_without_figures(data, tmp_path):
     settings = {"encoder": "pixels", "labels": f"{tmp_path}/labels.csv", "workdir": f"{tmp_path}/run"}
     result, _ = answer.classify(config(data, **settings, most_unlabelled=0), lines.append)
     assert "top1" not in result
-    assert "accuracy: not measured, since most classes have fewer than 3 pictures, or groups of pictures that belong together; label more" in lines
+    assert any(line.startswith("accuracy: not measured, since most classes have fewer than 3") for line in lines)
     assert Model(tmp_path / "run/classifier").predict(f"{data}/mine/x/red/5.png")[0].label == "red"
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cpc_tf.evaluation.scores import normalized
 from cpc_tf.classify import random_sample
+from cpc_tf.evaluation.scores import normalized
 from cpc_tf.label import order
 from cpc_tf.label.order import Pool
 
