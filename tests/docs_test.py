@@ -14,7 +14,7 @@ from cpc_tf.embed import run as embed_run
 from cpc_tf.keras import keras
 from cpc_tf.launch.script import read
 from cpc_tf.settings import leaves
-from tests import samples
+from tests import fresh, samples
 from tests.binaries import ROOT, settings_of
 from tests.modules import write_module
 from tests.snippets import printed, python_of
@@ -111,6 +111,13 @@ def test_requirements_are_there_or_written_by_the_same_commands(page):
                 assert re.search(pattern, (ROOT / found[2]).read_text(), re.MULTILINE), pattern
         for found in re.finditer(r"pip install -r (\S+)", block):
             assert (ROOT / found[1]).exists() or written.get(found[1], len(block)) < found.start(), found[0]
+
+
+def test_code_for_a_fresh_machine_stands_after_what_it_needs():
+    """tests/fresh.py runs it there, in CI."""
+    found = {page: [line for line, _ in fresh.blocks((ROOT / page).read_text())] for page in fresh.PAGES}
+    both = ["pip install tensorflow", 'pip install tensorflow tf-keras tensorflow-hub "setuptools<82"']
+    assert found == {"README.md": both[:1] * 2, "docs/install.md": both, "modules/imagenette_128px/README.md": both}
 
 
 needs_keras_3 = pytest.mark.skipif(keras is tf.keras, reason="there is no Keras 3 in the classic environment")

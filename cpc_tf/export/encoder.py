@@ -365,7 +365,6 @@ def _renewed(path: str, **facts: Any) -> str:
 
 def _export(encoder: Network, geometry: GeometryConfig, training: Training, workdir: str, **facts: Any) -> Export:
     """Returns an encoder, with its values and in float32, as a module; its README also has these `facts` of the run."""
-    encoder.recompute = False  # the card keeps the setting of the run
     parameters = int(sum(np.prod(v.shape) for v in encoder.trainable_variables))
     levels = read_intensity_range(workdir)
     card = EncoderCard(encoder.config, geometry, training, encoder.feature_dim, parameters, _versions(), levels)
@@ -378,6 +377,7 @@ def _versions() -> dict[str, str]:
 
 def _of_card(card: EncoderCard, encoder: Network, readme: Callable[..., str]) -> Export:
     """Returns the module of an encoder and its card; `readme` makes the README of what both say."""
+    encoder.recompute = False  # the card keeps the setting of the run
     module = HubEncoder(encoder, card.geometry)
     entry = NETWORKS[card.encoder.encoder]
     options = [name for name in entry.options if name != "recompute"]
