@@ -29,7 +29,7 @@ beside = @echo "$(PY) -m $(2)"; $(ONE_GPU) $(PY) -m $(2) 2>&1 | (trap '' INT TER
 
 demo: $(RUN)/report/report.html
 	@cat $(SMALL)/linear/table.txt $(RUN)/report/summary.txt
-	@echo "hub module: $(SMALL)/hub   (hub.KerasLayer(\"$(SMALL)/hub\"))"
+	@echo "module:     $(SMALL)/hub   (tf.saved_model.load(\"$(SMALL)/hub\"))"
 	@echo "picture:    $(SMALL)/linear/linear.png"
 	@echo "report:     $(RUN)/report/report.html"
 

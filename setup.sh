@@ -68,8 +68,9 @@ echo "setting up $folder, the $chosen environment with Python $is$with (about $s
   fail "pip could not install ${files[*]}; its output: $folder/install.log"
 }
 "$folder/bin/python" -m pip check
-# The program of this checkout; pip makes it only for a package that is installed.
+# What pip does only for a package that is installed: `import cpc_tf` finds this checkout from any folder, and so does its program.
 program=$folder/bin/cpc-tf root=$(cd "$(dirname "$0")" && pwd)
+"$folder/bin/python" -c 'import sys, sysconfig; print(sys.argv[1], file=open(sysconfig.get_path("purelib") + "/cpc_tf.pth", "w"))' "$root"
 printf '#!/bin/sh\nPYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}" exec "%s" -m cpc_tf "$@"\n' "$root" "$(cd "$folder" && pwd)/bin/python" > "$program"
 chmod +x "$program"
 if [ "$gpu" = 1 ]; then

@@ -122,7 +122,7 @@ def classify(
     Example:
 
         >>> import cpc_tf
-        >>> model = cpc_tf.classify("my_pictures", encoder="modules/imagenette_128px", workdir="runs/mine/classify")
+        >>> model = cpc_tf.classify("my_pictures", encoder="imagenette_128px", workdir="runs/mine/classify")
         >>> model.class_names
         ['blue', 'green', 'red']
         >>> [one] = model.predict("my_pictures/red/3.png")
@@ -176,7 +176,7 @@ def train_classifier(
     Example:
 
         >>> import cpc_tf
-        >>> encoder, workdir = "modules/imagenette_128px", "runs/mine/imagenette_128px/efficient"
+        >>> encoder, workdir = "imagenette_128px", "runs/mine/imagenette_128px/efficient"
         >>> model = cpc_tf.train_classifier("my_pictures", encoder=encoder, steps=20, workdir=workdir)
         >>> model.predict("my_pictures/red/3.png")[0].label
         'red'
@@ -213,7 +213,7 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
     Example:
 
         >>> import cpc_tf
-        >>> cpc_tf.load_encoder("modules/imagenette_128px").card.geometry.image_size
+        >>> cpc_tf.load_encoder("imagenette_128px").card.geometry.image_size
         128
     """
     return Encoder(path)
@@ -268,7 +268,7 @@ def embed(
     Example:
 
         >>> import cpc_tf
-        >>> found = cpc_tf.embed("modules/imagenette_128px", "my_pictures", to_label=4)
+        >>> found = cpc_tf.embed("imagenette_128px", "my_pictures", to_label=4)
         >>> found.names[:2], found.features.shape
         (['blue/0.png', 'blue/1.png'], (24, 1024))
         >>> open("to_label.csv").read().count(".png")

@@ -1,7 +1,7 @@
 """Prints what is understood of pictures and their labels or boxes before anything trains, and writes it as a table.
 
     cpc-tf data --labelled=my_pictures --labels=labels.csv --output=understood.csv
-    cpc-tf data --boxes=my_boxes --encoder=modules/imagenette_128px
+    cpc-tf data --boxes=my_boxes --encoder=imagenette_128px
 
 Of boxes it also prints how large the objects are, and how a detector would be shown them. With an encoder it looks for
 pictures of one split that are nearly those of another: a test on such says too much.

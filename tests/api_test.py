@@ -24,8 +24,8 @@ from cpc_tf.termination import Deferred
 from tests import modules, samples
 from tests.binaries import ROOT
 
-RELEASED = "modules/imagenette_128px"
-CARD = json.loads((ROOT / RELEASED / "encoder.json").read_text())
+RELEASED = "imagenette_128px"
+CARD = json.loads((ROOT / "modules" / RELEASED / "encoder.json").read_text())
 FUNCTIONS = {name: getattr(cpc_tf, name) for name in cpc_tf.__all__}
 FINDER = doctest.DocTestFinder()
 EXAMPLES = {test.name: test for name, value in FUNCTIONS.items() for test in FINDER.find(value, name) if test.examples}
@@ -166,7 +166,7 @@ def room(_small_base, tmp_path_factory):
     folder = tmp_path_factory.mktemp("api")
     samples.write_pictures(folder, {"my_pictures": 8}, side=40)
     settings, geometry = unflatten(EncoderConfig, CARD["encoder"]), unflatten(GeometryConfig, CARD["geometry"])
-    (folder / RELEASED).mkdir(parents=True)
+    (folder / RELEASED).mkdir()
     modules.write_module(folder / RELEASED, settings, geometry)
     return folder
 

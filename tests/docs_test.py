@@ -14,7 +14,7 @@ from cpc_tf.embed import run as embed_run
 from cpc_tf.keras import keras
 from cpc_tf.launch.script import read
 from cpc_tf.settings import leaves
-from tests import samples
+from tests import fresh, samples
 from tests.binaries import ROOT, settings_of
 from tests.modules import write_module
 from tests.snippets import printed, python_of
@@ -113,21 +113,30 @@ def test_requirements_are_there_or_written_by_the_same_commands(page):
             assert (ROOT / found[1]).exists() or written.get(found[1], len(block)) < found.start(), found[0]
 
 
+def test_code_for_a_fresh_machine_stands_after_what_it_needs():
+    """tests/fresh.py runs it there, in CI."""
+    found = {page: [line for line, _ in fresh.blocks((ROOT / page).read_text())] for page in fresh.PAGES}
+    both = ["pip install tensorflow", 'pip install tensorflow tf-keras tensorflow-hub "setuptools<82"']
+    assert found == {"README.md": both[:1] * 2, "docs/install.md": both, "modules/imagenette_128px/README.md": both}
+
+
+needs_keras_3 = pytest.mark.skipif(keras is tf.keras, reason="there is no Keras 3 in the classic environment")
+
+
+@needs_keras_3
 @pytest.mark.slow
-def test_the_readmes_fine_tuning_runs(tmp_path):
-    """With one kernel in the place of the released module, which tests/released_module_test.py trains as a layer."""
+def test_the_readmes_fine_tuning_learns(tmp_path):
+    """In this environment; tests/fresh.py runs it in one made by the page."""
     samples.write_pictures(tmp_path / "my_pictures", {"train": 4}, names=("red", "green"), side=40)
-    module = tf.train.Checkpoint(kernel=tf.Variable(tf.random.stateless_normal([3, 6], [1, 1])))
-    module.variables = module.trainable_variables = [module.kernel]
-    module.regularization_losses = []
-    pictures = tf.TensorSpec([None, None, None, 3])
-    module.__call__ = tf.function(lambda x: tf.reduce_mean(x, [1, 2]) @ module.kernel, input_signature=[pictures])
-    tf.saved_model.save(module, str(tmp_path / "modules/imagenette_128px"))
-    code = python_of(PAGES["README.md"])
-    then = "print(len(encoder.trainable_variables), *model.history.history['loss'])"
-    variables, *losses = printed(code, then, tmp_path).split()
-    assert (int(variables), len(losses)) == (1, 5)
-    assert float(losses[-1]) < float(losses[0])
+    (tmp_path / "modules").symlink_to(ROOT / "modules")
+    code = python_of(PAGES["README.md"], 1)
+    begin = "before = [v.numpy() for v in encoder.variables]\nfor trainable, rate"
+    assert code.count("for trainable, rate") == 1
+    moved = "sum((v.numpy() != x).any() for v, x in zip(encoder.variables, before))"
+    then = f"print({moved}, len(before), *model.history.history['accuracy'])"
+    moved, variables, *accuracies = printed(code.replace("for trainable, rate", begin), then, tmp_path).split()
+    assert moved == variables
+    assert accuracies == ["1.0"] * 5
 
 
 @pytest.mark.slow
@@ -152,7 +161,7 @@ def test_a_network_of_keras_applications_gives_features(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(keras is tf.keras, reason="there is no Keras 3 in the classic environment")
+@needs_keras_3
 def test_the_module_is_a_frozen_layer_of_keras_3(tmp_path):
     encoder = write_module(tmp_path / "runs/mine/small/hub")
     then = """

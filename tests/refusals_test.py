@@ -232,7 +232,7 @@ TABLE = [
     ("export", "--workdir=", "^--workdir= is empty: name the directory of a run"),
     ("export", "--workdir=/nowhere --output=EMPTY/hub", "^--workdir=/nowhere: holds no run"),
     ("export", "--workdir=run --module=hub --format=tflite", "^--module=hub: not with --workdir=run"),
-    ("export", "--module=hub", "^--module=hub: is a SavedModel already"),
+    ("export", "--module=hub --output=EMPTY/x", "^--module=hub: without --format it must be an encoder that `cpc-tf"),
     ("export", "--format=onnx --quantize=int8", "^--quantize=int8: not with --format=onnx"),
     ("export", "--format=tflite --quantize=int8", "^--quantize=int8: needs --representative=FOLDER"),
     ("export", "--format=tflite --representative=p", "^--representative=p: only --quantize=int8 uses it"),

@@ -14,6 +14,7 @@ from cpc_tf.encoders.card import read_card
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.inference import encode_dataset
 from cpc_tf.evaluation.scores import nearest_neighbour_accuracy
+from cpc_tf.export.encoder import export_again
 
 pytestmark = pytest.mark.slow
 
@@ -30,6 +31,16 @@ def test_it_is_a_layer_that_can_be_trained(layer):
     assert features.shape == (2, 1024)
     assert np.isfinite(features).all()
     assert sum(np.prod(v.shape) for v in layer.trainable_variables) == read_card(str(MODULE), "").parameters
+
+
+def test_it_is_as_the_exporter_writes_it_today(layer):
+    """It refuses other pixels than those in [0, 1], and its page says how it is used now."""
+    again = export_again(str(MODULE))
+    assert (MODULE / "README.md").read_text() == again.readme
+    assert read_card(str(MODULE)).to_json() == {**again.card, "versions": read_card(str(MODULE)).versions}
+    for entry in (layer.resolved_object, layer.resolved_object.patched):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must be floats in"):
+            entry(tf.fill([1, 128, 128, 3], 255.0))
 
 
 def test_neighbours_of_images_it_never_saw():

@@ -141,7 +141,7 @@ class Encoder:
         Example:
 
             >>> import cpc_tf, numpy as np
-            >>> encoder = cpc_tf.load_encoder("modules/imagenette_128px")
+            >>> encoder = cpc_tf.load_encoder("imagenette_128px")
             >>> encoder.features("my_pictures").shape
             (24, 1024)
             >>> grey, noise = np.full([40, 60, 3], 128, np.uint8), np.random.default_rng(0).uniform(size=[50, 50, 3])

@@ -4,6 +4,7 @@
     cpc-tf export --workdir=runs/photos/small/efficient_0.1 --output=runs/photos/small/classifier
     cpc-tf export --workdir=runs/collages/small/detect --output=runs/collages/small/detector
     cpc-tf export --workdir=runs/photos/small/efficient_0.1 --format=serving --output=models/photos
+    cpc-tf export --module=OLD_MODULE --output=NEW_MODULE  # an encoder of an earlier version, written again
 
 The directory holds a TF2 SavedModel, its card (README.md) and encoder.json, classifier.json or detector.json. It
 appears only once the module has been checked in a fresh process.
@@ -35,7 +36,8 @@ class RuntimeConfig(Settings):
     module: str = setting(
         "",
         "Module of `cpc-tf export` to convert to another --format, instead of a --workdir; the name of one that comes "
-        f"with the code ({NAMES}) is enough",
+        f"with the code ({NAMES}) is enough; without --format an encoder of an earlier version, to write it again as "
+        "this version does",
         path=True,
     )
     quantize: str = setting(
@@ -67,12 +69,6 @@ class RuntimeConfig(Settings):
             raise ConfigError("representative", self.representative, "only --quantize=int8 uses it; leave it out")
         if self.format not in (TFLITE, ONNX, KERAS3) and self.labelled:
             raise ConfigError("labelled", self.labelled, f"not used with --format={self.format}; leave it out")
-        if self.format == SAVED_MODEL and self.module:
-            raise ConfigError(
-                "module",
-                self.module,
-                "is a SavedModel already; choose --format=tflite, --format=onnx or --format=keras3",
-            )
 
 
 @dataclasses.dataclass(frozen=True)

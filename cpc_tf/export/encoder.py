@@ -15,9 +15,9 @@ import tensorflow as tf
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.card import EncoderCard, EncoderName, Training, module_name
+from cpc_tf.encoders.card import EncoderCard, EncoderName, Training, find_card, module_name
 from cpc_tf.encoders.layers import has_batch_norm
-from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps, with_values
+from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps, saved_values, with_values
 from cpc_tf.encoders.network import Network, patch_grid
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.evaluation import label_kinds
@@ -32,6 +32,7 @@ from cpc_tf.export.shared import (
     read_checkpoint,
     read_intensity_range,
     render,
+    render_block,
     restore,
     result_of,
     result_of_ended,
@@ -39,6 +40,7 @@ from cpc_tf.export.shared import (
     versions,
 )
 from cpc_tf.export.verify import NotVerified, Reference
+from cpc_tf.files import read_text
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import build_model, read_initial_card
 from cpc_tf.settings import ConfigError, replace
@@ -333,21 +335,51 @@ def _load_trained(
     return encoder, step
 
 
+def export_again(path: str) -> Export:
+    """Returns an encoder that an earlier version exported, as this one writes it: with the same values and card.
+
+    Its README stays, too, up to the sections on inputs, outputs and use.
+
+    Raises:
+      ConfigError: there is no encoder, or its card is of another network.
+    """
+    card = find_card(path) if tf.io.gfile.isdir(path) else None
+    if card is None:
+        what = "an encoder that `cpc-tf export` wrote: classifiers and detectors are exported from their run"
+        raise ConfigError("module", path, f"without --format it must be {what}")
+    encoder = with_values(card.encoder, saved_values(path, path), path)
+    return _of_card(dataclasses.replace(card, versions=_versions()), encoder, functools.partial(_renewed, path))
+
+
+def _renewed(path: str, **facts: Any) -> str:
+    """The README of a module with its sections on inputs, outputs and use as they are written today."""
+    text = read_text(os.path.join(path, "README.md"))
+    for section, first, following in (("inputs", "A TensorFlow 2 SavedModel", "## Geometry"), ("use", "## Use", "## ")):
+        before, begin, rest = text.partition(f"\n{first}")
+        _, end, after = rest.partition(f"\n{following}")
+        if not (begin and end):
+            raise ConfigError("module", path, f"its README.md has no line {first!r} with {following!r} after it")
+        text = before + begin[:1] + render_block("encoder", section, **facts) + end + after
+    return text
+
+
 def _export(encoder: Network, geometry: GeometryConfig, training: Training, workdir: str, **facts: Any) -> Export:
     """Returns an encoder, with its values and in float32, as a module; its README also has these `facts` of the run."""
-    encoder.recompute = False  # the card keeps the setting of the run
     parameters = int(sum(np.prod(v.shape) for v in encoder.trainable_variables))
-    card = EncoderCard(
-        encoder.config,
-        geometry,
-        training,
-        encoder.feature_dim,
-        parameters,
-        versions("tensorflow-hub"),
-        read_intensity_range(workdir),
-    )
-    module = HubEncoder(encoder, geometry)
-    entry = NETWORKS[encoder.config.encoder]
+    levels = read_intensity_range(workdir)
+    card = EncoderCard(encoder.config, geometry, training, encoder.feature_dim, parameters, _versions(), levels)
+    return _of_card(card, encoder, functools.partial(render, "encoder", **facts))
+
+
+def _versions() -> dict[str, str]:
+    return versions("tensorflow-hub")
+
+
+def _of_card(card: EncoderCard, encoder: Network, readme: Callable[..., str]) -> Export:
+    """Returns the module of an encoder and its card; `readme` makes the README of what both say."""
+    encoder.recompute = False  # the card keeps the setting of the run
+    module = HubEncoder(encoder, card.geometry)
+    entry = NETWORKS[card.encoder.encoder]
     options = [name for name in entry.options if name != "recompute"]
     endpoints = [name for name in module.endpoint_names() if name not in ("feature_map", "features")]
     return Export(
@@ -355,10 +387,10 @@ def _export(encoder: Network, geometry: GeometryConfig, training: Training, work
         module=module,
         save=save,
         card=card.to_json(),
-        readme=render("encoder", card=card, sees=entry.sees, options=options, endpoints=endpoints, **facts),
-        reference=functools.partial(encoder_reference, encoder, geometry),
+        readme=readme(card=card, sees=entry.sees, options=options, endpoints=endpoints),
+        reference=functools.partial(encoder_reference, encoder, card.geometry),
         summary=(
-            f"{encoder.config.encoder}, {training.weights} weights of step {training.step}; in a fresh process: "
-            "largest difference {difference:.0e}, {variables} variables trainable"
+            f"{card.encoder.encoder}, {card.training.weights} weights of step {card.training.step}; "
+            "in a fresh process: largest difference {difference:.0e}, {variables} variables trainable"
         ),
     )

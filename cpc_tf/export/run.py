@@ -14,10 +14,11 @@ Another --format than a SavedModel is made of one: `serving` copies it to a fold
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -29,7 +30,7 @@ from cpc_tf.export.config import HUGGING_FACE, KAGGLE, SAVED_MODEL, SERVING, Exp
 from cpc_tf.export.convert import Own, convert, pictures_of_run
 from cpc_tf.export.detector import export_detector
 from cpc_tf.export.formats import check_installed
-from cpc_tf.export.shared import run_name
+from cpc_tf.export.shared import Export, run_name
 from cpc_tf.export.verify import NotVerified, verify
 from cpc_tf.files import remove_leftovers, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, flatten, replace
@@ -86,17 +87,9 @@ def export(config: ExportConfig) -> dict[str, Any]:
         check_installed(config.runtime.format)
         with written_aside(config.output) as directory, _module(config) as module:
             return convert(module, directory, config.runtime, _own_pictures(config))
-    task, exporters = read_task(config.workdir), EXPORTERS[config.part]
-    if task.name not in exporters:
-        raise ConfigError(
-            "part",
-            config.part,
-            f"--workdir={config.workdir} holds a run of cpc-tf {task.name}, which has none "
-            "of its own to export; leave --part out",
-        )
-    run = read_config(config.workdir, task.config)
+    make = _exporter(config)
     with written_aside(config.output) as directory:
-        made = exporters[task.name](run, config.workdir, config.step, config.weights)
+        made = make()
         if isinstance(made.module, encoder.HubEncoder):
             made.module.check_pixels(config.check_pixels)
         with writing(f"--output={config.output}"):
@@ -106,6 +99,22 @@ def export(config: ExportConfig) -> dict[str, Any]:
                 write_file(os.path.join(directory, name), content)
         measured = verify(made.kind, directory, made.reference())
     return {**made.card, **measured, "summary": made.summary.format(**measured)}
+
+
+def _exporter(config: ExportConfig) -> Callable[[], Export]:
+    """Returns what makes the module of a run, or of an encoder that was exported before."""
+    if config.runtime.module:
+        return functools.partial(encoder.export_again, directory_of(config.runtime.module))
+    task, exporters = read_task(config.workdir), EXPORTERS[config.part]
+    if task.name not in exporters:
+        raise ConfigError(
+            "part",
+            config.part,
+            f"--workdir={config.workdir} holds a run of cpc-tf {task.name}, which has none "
+            "of its own to export; leave --part out",
+        )
+    run = read_config(config.workdir, task.config)
+    return functools.partial(exporters[task.name], run, config.workdir, config.step, config.weights)
 
 
 def _own_pictures(config: ExportConfig) -> Own | None:

@@ -174,6 +174,16 @@ def versions(*libraries: str) -> dict[str, str]:
 
 def render(template: str, **facts: Any) -> str:
     """Returns a README: the template export/NAME.md.jinja with these facts, which it puts into words."""
+    return _template(template).render(facts)
+
+
+def render_block(template: str, block: str, **facts: Any) -> str:
+    """Returns one block of a README; see `render`."""
+    page = _template(template)
+    return "".join(page.blocks[block](page.new_context(facts)))
+
+
+def _template(name: str) -> jinja2.Template:
     pages = jinja2.Environment(
         loader=jinja2.FileSystemLoader(os.path.dirname(__file__)),
         trim_blocks=True,
@@ -182,4 +192,4 @@ def render(template: str, **facts: Any) -> str:
         undefined=jinja2.StrictUndefined,
     )
     pages.filters.update(dataset=dataset_name, code=lambda text: f"`{text}`")
-    return pages.get_template(f"{template}.md.jinja").render(facts)
+    return pages.get_template(f"{name}.md.jinja")

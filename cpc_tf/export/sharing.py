@@ -47,7 +47,7 @@ def write(format: str, module: str, directory: str, name: str) -> str:
             "tags: [tf-hub, cpc, self-supervised-learning]",
         ]
         write_file(os.path.join(directory, "README.md"), "\n".join(["---", *metadata, "---", "", readme]))
-        return f"huggingface-cli upload OWNER/{name} DIRECTORY"
+        return f"hf upload OWNER/{name} DIRECTORY"
     title, _, rest = readme.removeprefix("# ").partition("\n")
     slug = name.replace("_", "-").lower()
     instance = os.path.join(directory, INSTANCE)
@@ -59,4 +59,4 @@ def write(format: str, module: str, directory: str, name: str) -> str:
     about |= {"fineTunable": kind == "encoder", "trainingData": []}
     write_file(os.path.join(directory, "model-metadata.json"), to_json(model))
     write_file(os.path.join(instance, "model-instance-metadata.json"), to_json(about))
-    return f"kaggle models create -p DIRECTORY, then kaggle models instances create -p DIRECTORY/{INSTANCE}"
+    return f"kaggle models create -p DIRECTORY, then kaggle models variations create -p DIRECTORY/{INSTANCE}"

@@ -12,6 +12,7 @@ import tensorflow_hub as hub
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export import run
+from cpc_tf.export.config import RuntimeConfig
 from cpc_tf.export.run import ExportConfig, written_aside
 from cpc_tf.export.shared import Export
 from cpc_tf.export.verify import NotVerified
@@ -109,23 +110,46 @@ def test_the_card_of_a_detector(exported):
 
 @pytest.mark.slow
 def test_the_readmes_code_runs(exported, capsys):
-    code = {}
-    for kind in ("encoder", "classifier", "detector"):
+    def code(kind, place=0):
         output, _ = exported(kind)
-        code[kind] = python_of(read(output, "README.md")).replace("path/to/this/directory", output)
-        assert code[kind].count(output) == 1
+        found = python_of(read(output, "README.md"), place)
+        assert found.count("path/to/this/directory") == 1
+        return found.replace("path/to/this/directory", output)
+
     # In a process of its own: the code chooses Keras before it imports TensorFlow. Eagerly: the first function that
     # Keras rewrites in a process takes many times as long as all else.
-    eager = "import tensorflow_hub as hub\ntf.config.run_functions_eagerly(True)"
-    encoder = code["encoder"].replace("import tensorflow_hub as hub", eager)
-    shapes = printed(encoder, "print(latents.shape, feature_map.shape)", exported("encoder")[0])
-    assert shapes == "(4, 5, 5, 8) (4, 16, 16, 8)"
-    exec(code["classifier"], {})
+    imports, eager = "import tensorflow as tf\n", "tf.config.run_functions_eagerly(True)\n"
+    shapes = "print(features.shape, latents.shape, feature_map.shape, model.count_params())"
+    shown = printed(code("encoder").replace(imports, imports + eager), shapes, exported("encoder")[0])
+    assert shown == "(4, 8) (4, 5, 5, 8) (4, 16, 16, 8) 18"
+    fine_tuned = "print(len(model.trainable_variables), len(model.history.history['loss']))"
+    shown = printed(code("encoder", 1).replace(imports, imports + eager), fine_tuned, exported("encoder")[0])
+    assert shown == f"{exported('encoder')[1]['variables'] + 2} 1"
+    exec(code("classifier"), {})
     name, share = capsys.readouterr().out.split()[-2:]
     assert name in NAMES
     assert 1 / 3 <= float(share) <= 1
-    exec(code["detector"], {})
+    exec(code("detector"), {})
     assert all(line.split()[0] in NAMES for line in capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forked")
+def test_an_encoder_of_an_earlier_version_is_written_again(hub_dir, tmp_path):
+    """Its values, card and README stay; calls check pixels, and the page says how it is used today."""
+    old, new, page = str(tmp_path / "old"), str(tmp_path / "new"), read(hub_dir, "README.md")
+    shutil.copytree(hub_dir, old)
+    before, use, after = re.split(r"(\n## Use\n.*?)(?=\n## Licence)", page, flags=re.DOTALL)
+    sure = before.replace("it needs TensorFlow, and", "it needs TensorFlow and tensorflow_hub, and")
+    write_file(f"{old}/README.md", f"{sure}\n## Use\n\nAs ever.\n\n## Other runtimes\n\nNone.\n{after}")
+    card = json.loads(read(hub_dir, "encoder.json"))
+    done = run.export(ExportConfig(output=new, runtime=RuntimeConfig(module=old)))
+    assert done["difference"] < 1e-5
+    assert json.loads(read(new, "encoder.json")) == card
+    assert read(new, "README.md") == f"{before}{use}\n## Other runtimes\n\nNone.\n{after}"
+    for name in ("variables", "trainable_variables"):
+        pairs = zip(getattr(hub.load(hub_dir), name), getattr(hub.load(new), name))
+        assert all((one.numpy() == other.numpy()).all() for one, other in pairs)
 
 
 @pytest.mark.slow
