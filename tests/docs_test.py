@@ -157,7 +157,7 @@ def test_a_network_of_keras_applications_gives_features(tmp_path, monkeypatch):
     (tmp_path / "labels.csv").write_text(f"file,label\n{filled}")
     command = next(arguments for module, arguments in commands(page) if module == "cpc_tf.classify")
     settings = cli.parse(settings_of("cpc_tf.classify"), [*command, "--image_size=64", "--workdir=run"])
-    assert answer.classify(settings)[0]["tested"] == 6
+    assert answer.classify(settings)[0]["num_train_labels"] == 6
 
 
 @pytest.mark.slow
