@@ -17,6 +17,7 @@ import numpy as np
 from cpc_tf import files
 from cpc_tf.data import check, walk
 from cpc_tf.data.table import Table
+from cpc_tf.texts import listed
 
 Item = TypeVar("Item", bound=Hashable)
 Together = Mapping[int, int]  # {row: the first row of its group}, without those that are alone
@@ -59,6 +60,22 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
 
     result = files.remember("copies", table.key("copies 2", rows), find, is_sound, place=table.cache_dir)
     return {rows[copy]: rows[first] for copy, first in zip(result["copies"].tolist(), result["firsts"].tolist())}
+
+
+def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
+    """Returns a line on the pictures that have other labels than a copy of them; none if there are none.
+
+    Args:
+      table: the pictures.
+      label_of: {row: its label}.
+
+    Raises:
+      ConfigError: a file cannot be read.
+    """
+    first_of, name = copies(table, sorted(label_of)), table.files
+    apart = [f"{name[row]} ({name[first]})" for row, first in first_of.items() if label_of[row] != label_of[first]]
+    be = "images have other labels than a copy" if len(apart) > 1 else "image has another label than a copy"
+    return [f"{len(apart)} {be}: {listed(apart)}; remove one of each, or correct its label"] if apart else []
 
 
 def together(table: Table, rows: Sequence[int]) -> Together:

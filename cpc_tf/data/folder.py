@@ -130,6 +130,9 @@ def open_folder(
     if len(rows) < len(wanted):
         notes.append(f"left out of {text}: {len(wanted) - len(rows)} files that are broken or huge")
     numbered = (None, ()) if why_not else (known_classes.labels, known_classes.names)
+    if labelled and not why_not:  # of all splits, so that the line is the same for each
+        labelled_rows = np.flatnonzero(known_classes.labelled).tolist()
+        notes += draws.other_labels(table, dict(zip(labelled_rows, known_classes.labels[labelled_rows].tolist())))
     source = FolderSource(table, rows, intensity_range, *numbered)
     counts = {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
     source.about = About(text, counts, tuple(notes), why_not)
@@ -221,10 +224,6 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     groups = {*table.group_of(learned).values()} & {*table.group_of(tested).values()}
     if shared := [name[row] for row in tested if table.groups[row] in groups]:
         lines.append(f"{len(shared)} test images are of groups that are learned, too: {little}: {listed(shared)}")
-    label_of = dict(zip([*learned, *tested], [*source.labels().tolist(), *test_source.labels().tolist()]))
-    apart = [f"{name[row]} ({name[first]})" for row, first in first_of.items() if label_of[row] != label_of[first]]
-    if apart:
-        lines.append(f"{len(apart)} images have other labels than a copy of them: {listed(apart)}")
     return lines
 
 
@@ -260,7 +259,11 @@ def _pool(data, split):
     pictures: dict[str, str] = {}  # {real path: path} of --unlabelled
     for folder in data.folders:
         flag = f"--unlabelled={folder}"
-        root = walk.folder_of(f"folder:{folder}", flag)
+        try:
+            root = walk.folder_of(f"folder:{folder}", flag)
+        except ConfigError as error:
+            hint = "; commas separate folders, and a name with a comma stands in quotation marks"
+            raise ConfigError(f"{error}{hint if len(data.folders) > 1 else ''}") from error
         paths = walk.images(root)
         if not paths:
             raise ConfigError(

@@ -76,6 +76,8 @@ def test_copies_are_on_one_side_of_whatever_is_drawn(pictures):
     assert pair.test_source.class_counts().tolist() == [4, 4]
     assert "drawn together: 40 images in 20 groups, of --labels or of copies of one file" in pair.summary
     assert "copies of files" not in pair.summary
+    apart = catalog.open_labelled(pictures({"dog/x.png": "cat/0.png"}), "train", "split").about.notes[-1]
+    assert apart.startswith("1 image has another label than a copy: dog/x.png (cat/0")
     half = catalog.open_source(data, "train[:50%]").names()
     assert {*collections.Counter(name.replace(" - Copy", "") for name in half).values()} == {2}
 
@@ -86,7 +88,7 @@ def test_copies_in_both_split_folders_are_counted_and_named(pictures):
     said = catalog.open_pair(pictures(copies, top_folders="splits"), "test").summary
     line = "2 test images are copies of files that are learned: the accuracy on them says little: "
     assert f"{line}test/0/a.png (train/0/0.png), test/1/b.png (train/0/2.png)" in said
-    assert "1 images have other labels than a copy of them: train/0/2.png (test/1/b.png)" in said
+    assert "1 image has another label than a copy: train/0/2.png (test/1/b.png)" in said
 
 
 def test_groups_of_a_table_are_on_one_side_and_copies_leave_the_pool(pictures, tmp_path):
