@@ -130,9 +130,6 @@ def open_folder(
     if len(rows) < len(wanted):
         notes.append(f"left out of {text}: {len(wanted) - len(rows)} files that are broken or huge")
     numbered = (None, ()) if why_not else (known_classes.labels, known_classes.names)
-    if labelled and not why_not:  # of all splits, so that the line is the same for each
-        labelled_rows = np.flatnonzero(known_classes.labelled).tolist()
-        notes += draws.other_labels(table, dict(zip(labelled_rows, known_classes.labels[labelled_rows].tolist())))
     source = FolderSource(table, rows, intensity_range, *numbered)
     counts = {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
     source.about = About(text, counts, tuple(notes), why_not)
@@ -205,13 +202,15 @@ def open_rest(data: PicturesConfig, split: str, source: FolderSource, most: int)
 
 
 def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
-    """Returns lines on images of a table that are learned as well as tested: the same files, copies, of one group.
+    """Returns lines on images of a table that are learned and tested, too, as the same files, as copies or as groups.
+
+    Also on copies with different labels.
 
     Raises:
       ConfigError: a file cannot be read.
     """
     table, learned, tested = source.table, source.rows.tolist(), test_source.rows.tolist()
-    first_of = draws.copies(table, sorted({*learned, *tested}))
+    first_of = draws.same_pictures(table, sorted({*learned, *tested}))
     lines, little = [], "the accuracy on them says little"
     if both := {*learned} & {*tested}:
         lines.append(f"{len(both)} test images are learned, too: {little}")
@@ -224,7 +223,8 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     groups = {*table.group_of(learned).values()} & {*table.group_of(tested).values()}
     if shared := [name[row] for row in tested if table.groups[row] in groups]:
         lines.append(f"{len(shared)} test images are of groups that are learned, too: {little}: {listed(shared)}")
-    return lines
+    labels = [*source.labels().tolist(), *test_source.labels().tolist()]
+    return [*lines, *draws.other_labels(table, dict(zip([*learned, *tested], labels)))]
 
 
 def open_pool(data: PicturesConfig, split: str) -> FolderSource:
@@ -276,7 +276,8 @@ def _pool(data, split):
     root, (paths,) = _relative([[*pictures.values()]])
     name, paths = _UNLABELLED if names_unlabelled(split) else "train", np.array(sorted(paths), object)
     nothing, rows = np.full(len(paths), None, object), {name: np.arange(len(paths))}
-    return Table(root, paths, rows, {name: ""}, data.flag, labels=nothing, cache_dir=data.data_dir), ""
+    about = {"labels": nothing, "cache_dir": data.data_dir, "max_megapixels": data.max_megapixels}
+    return Table(root, paths, rows, {name: ""}, data.flag, **about), ""
 
 
 def _joined(data, labelled, pictures):
@@ -322,6 +323,7 @@ def _joined(data, labelled, pictures):
         names=np.array(every, object),
         files=None,
         stats=None,
+        looked=None,
         splits={name: rows for name, rows in splits.items() if len(rows)},
         bases={**{name: prefix + base[max(0, deeper) :] for name, base in labelled.bases.items()}, mine: ""},
         labels=labels,

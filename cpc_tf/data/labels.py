@@ -180,8 +180,7 @@ def read(path: str) -> Content:
             if name in content_of and columns.boxes:
                 raise ConfigError(
                     f"{where}: is a table of boxes, with {shown(name)} in lines {line_of[name]} and {number}; --labels "
-                    "has one row of classes for each picture, and boxes are read by --boxes=FOLDER from VOC's XML, "
-                    "COCO's JSON or YOLO's text files"
+                    "has one row of classes for each picture, and boxes are read by --boxes=FOLDER"
                 )
             if content_of.setdefault(name, content) != content:
                 raise ConfigError(
