@@ -91,11 +91,13 @@ def listing(config: ListingConfig) -> None:
     if intensity_range:
         low, high = intensity_range
         say(f"pictures of more than 8 bits: values of {low:g} to {high:g} become 0 to 255")
-    copies = draws.copies(table, rows)
+    copies = draws.same_pictures(table, rows)
     if again := [row for row, first in copies.items() if row != first]:
         pairs = [f"{table.files[row]} ({table.files[copies[row]]})" for row in again[:3]]
         be = "pictures are copies of others" if len(again) > 1 else "picture is a copy of another"
         say(f"{len(again)} {be}, e.g. {', '.join(pairs)}")
+    for line in draws.other_labels(table, {row: texts[row] for row in rows if texts[row]}):
+        say(line)
     if groups := collections.Counter(table.group_of(rows).values()):
         many = "s" * (len(groups) > 1)
         say(f"{sum(groups.values())} pictures are in {len(groups)} group{many} of --labels")

@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 
+from cpc_tf.data import catalog
 from cpc_tf.data.config import PicturesConfig
 from cpc_tf.embed import encoder
 from cpc_tf.listing import ListingConfig, listing
@@ -62,7 +63,27 @@ def test_the_table_can_be_given_back_as_labels(listed, tmp_path):
     assert [row["label"] for row in rows][:4] == ["cat;dog", "no class", "", ""]
     again, rows_again = listed({}, labelled="HERE", labels=tmp_path / "table.csv")
     assert rows_again == rows
-    assert again[1:3] == lines[1:3]
+    assert again[1] == lines[1]
+    assert "columns of --labels that are not used: split, copy_of, height, width, bytes; splits are folders" in again[2]
+
+
+def test_splits_in_a_folder_of_the_same_name_have_the_classes_of_a_training(listed, tmp_path):
+    """As Kaggle has them, with pictures of no class in one of the splits."""
+    files = {f"seg_{split}/seg_{split}/{name}": own for split in ("train", "test") for name, own in FOLDERS.items()}
+    files |= {f"seg_pred/seg_pred/{i}.png": 100 + i for i in range(2)}
+    lines, _ = listed(files, labelled="HERE", top_folders="splits")
+    assert lines[1] == "  seg_pred: 2 pictures; 2 without a label"
+    assert lines[3] == "  seg_train: 10 pictures of 2 classes: cat 5, dog 5"
+    data = PicturesConfig(labelled=f"{tmp_path}/x", top_folders="splits", data_dir=f"{tmp_path}/cache")
+    assert catalog.open_labelled(data, "seg_train", "split").class_counts().tolist() == [5, 5]
+
+
+def test_copies_with_other_classes_are_named(listed):
+    lines, _ = listed({**FOLDERS, "dog/also.png": 0, "cat/also.png": 20}, labelled="HERE")
+    assert (
+        "  1 image has another label than a copy: dog/also.png (cat/0.png); remove one of each, or correct its label"
+        in lines
+    )
 
 
 def test_boxes(listed):

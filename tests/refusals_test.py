@@ -90,7 +90,7 @@ TABLE = [
     ("pretrain", "--labelled=PICTURES --labels=/nowhere", "^--labels=/nowhere: cannot be read"),
     ("pretrain", "--labels=a.csv", "^--labels=a.csv: needs the folder .*, --labelled=FOLDER"),
     ("pretrain", "--unlabelled=a,", "^--unlabelled=a,: must be folders with single commas"),
-    ("pretrain", "--unlabelled=PICTURES,/no", "^--unlabelled=/no: no such folder"),
+    ("pretrain", "--unlabelled=PICTURES,/no", "^--unlabelled=/no: no such folder; commas separate folders, and"),
     ("pretrain", "--unlabelled=PICTURES,EMPTY", "^--unlabelled=EMPTY: no images in it"),
     ("pretrain", "--unlabelled=~/no", "^--unlabelled=/.*/no: no such folder"),
     ("pretrain", "--labelled=PICTURES --labels=FILE",

@@ -279,6 +279,7 @@ def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tup
         labels=labels,
         one_test=True,
         cache_dir=data.data_dir,
+        max_megapixels=data.max_megapixels,
         with_copies=False,
     )
     train = table.find("train") or _trainval(splits)

@@ -17,7 +17,7 @@ from cpc_tf.data import walk
 from cpc_tf.data.config import FULL, DataConfig
 from cpc_tf.data.decode import IntensityRange, decode, header, orientation, values
 from cpc_tf.data.source import read_once
-from cpc_tf.data.table import Table
+from cpc_tf.data.table import FINDINGS, Table
 from cpc_tf.files import reason
 from cpc_tf.progress import Progress, waiting_for
 from cpc_tf.settings import ConfigError
@@ -25,8 +25,12 @@ from cpc_tf.texts import listed
 
 _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner believes
 _DESCRIBED = 20  # broken files whose kind a message tells
+# Columns of what is found of a file. Pictures with the same PIXELS are the same; 0: not known.
+STATE, DEEP, SEVERAL, HEIGHT, WIDTH, ORIENTATION, PIXELS = range(FINDINGS)
+SOUND, BROKEN, HUGE = 1, 2, 3  # its STATE
 # Bump the number when the check changes: old outcomes become void.
-_RULES = f"6 {tf.__version__} {PIL.__version__}"
+_RULES = f"7 {tf.__version__} {PIL.__version__}"
+_DIGESTS = 2**62  # of pixels
 MEASURED = 200  # images of more than 8 bits from which the range of all is estimated
 _PIXELS = 20_000  # of each
 # Values beyond these are cut off: faulty pixels, a letter that is burnt in, a piece of metal.
@@ -50,8 +54,6 @@ class Usable(NamedTuple):
 def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
     """Returns the rows whose files can be decoded and are not huge; a warning names the others.
 
-    The outcome is remembered: a second start is instant, and a folder that has changed is checked again.
-
     Args:
       data: the settings of the dataset.
       table: its pictures.
@@ -60,32 +62,42 @@ def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
     Raises:
       ConfigError: more than 1 % are broken, or huge, or a file cannot be read.
     """
-    names, limit, flag = table.files[rows].tolist(), data.max_megapixels, table.flag
-
-    def is_sound(broken, huge, deep, several, sizes):
-        shapes = (((), deep), ((), several), ((len(rows), 3), sizes))
-        whole = all(array.shape == shape and np.issubdtype(array.dtype, np.integer) for shape, array in shapes)
-        return whole and are_places(broken, len(rows)) and are_places(huge, len(rows))
-
-    outcome = files.remember(
-        "checked_folders",
-        table.key(f"{_RULES} {limit}", rows),
-        lambda: {kind: np.array(value, np.int64) for kind, value in _check(table.root, names, limit).items()},
-        is_sound,
-        place=data.data_dir,
-    )
-    broken, huge = ([names[place] for place in outcome[kind].tolist()] for kind in ("broken", "huge"))
+    names, flag, found = table.files[rows].tolist(), table.flag, look(table, rows)
+    broken, huge = ([names[i] for i in np.flatnonzero(found[:, STATE] == state)] for state in (BROKEN, HUGE))
     described = [f"{name} ({walk.kind_of_file(f'{table.root}/{name}')})" for name in broken[:_DESCRIBED]]
     described += broken[_DESCRIBED:]
     leave_out(flag, described, f"{len(rows)} files", "cannot be decoded", "remove or repair them")
-    problem = f"have {limit:g} megapixels or more"
+    problem = f"have {table.max_megapixels:g} megapixels or more"
     leave_out(flag, huge, f"{len(rows)} files", problem, "remove or shrink them")
-    if several := int(outcome["several"]):
+    if several := int(found[:, SEVERAL].sum()):
         message = "%s: %d of %d files have several frames or pages, of which the first is used"
         logging.warning(message, table.root, several, len(rows))
-    sound = np.setdiff1d(np.arange(len(rows)), [*outcome["broken"], *outcome["huge"]])
-    intensity_range = _range_of(data, table, int(outcome["deep"]), len(sound))
-    return Usable([rows[place] for place in sound], intensity_range, outcome["sizes"][sound].astype(np.int32))
+    sound = np.flatnonzero(found[:, STATE] == SOUND)
+    intensity_range = _range_of(data, table, int(found[:, DEEP].sum()), len(sound))
+    sizes = found[sound, HEIGHT : ORIENTATION + 1].astype(np.int32)
+    return Usable([rows[place] for place in sound], intensity_range, sizes)
+
+
+def look(table: Table, rows: Sequence[int]) -> np.ndarray:
+    """Returns what is found of the files of some rows, int64 [rows, FINDINGS].
+
+    Each file is decoded once. The outcome is remembered: a second start is instant, and a folder that has changed is
+    looked at again.
+
+    Raises:
+      ConfigError: a file cannot be read.
+    """
+    unseen = [row for row in rows if not table.looked[row, STATE]]
+    names, limit = table.files[unseen].tolist(), table.max_megapixels
+
+    def is_sound(found):
+        is_whole = found.shape == (len(unseen), FINDINGS) and found.dtype == np.int64
+        return is_whole and bool(np.isin(found[:, STATE], (SOUND, BROKEN, HUGE)).all())
+
+    if unseen:
+        key, find = table.key(f"{_RULES} {limit}", unseen), lambda: {"found": _check(table.root, names, limit)}
+        table.looked[unseen] = files.remember("checked_folders", key, find, is_sound, place=table.cache_dir)["found"]
+    return table.looked[rows]
 
 
 def leave_out(
@@ -112,30 +124,31 @@ def leave_out(
 
 
 def _check(root, names, max_megapixels):
-    """Returns the places of broken files, of huge ones, how many others are deep or have several frames, and sizes."""
+    """Returns what is found of each file, int64 [names, FINDINGS]."""
+
+    def digest(encoded, is_deep):
+        pixels = decode(encoded)  # what is hashed depends on it, or the decoding would be optimized away
+        count = tf.strings.as_string(tf.size(pixels))
+        # How values of more than 8 bits become 8 is not known yet.
+        content = tf.cond(is_deep, lambda: tf.strings.join([encoded, count]), lambda: tf.io.serialize_tensor(pixels))
+        return 1 + tf.strings.to_hash_bucket_fast(content, _DIGESTS)
 
     def try_decode(encoded):
         about = header(encoded)
-        huge = about.pixels >= tf.cast(max_megapixels * 1e6, tf.int64)
-        decoded = tf.cond(huge, lambda: tf.zeros([], tf.int64), lambda: tf.size(decode(encoded), tf.int64))
-        # Depends on the pixels, or the decoding would be optimized away.
-        kinds = tf.stack([huge, (about.bits > 8) & ~huge, about.several & ~huge]) & (decoded >= 0)
-        return tf.concat([tf.cast(kinds, tf.int32), about.size, [orientation(encoded)]], 0)
+        huge, deep = about.pixels >= tf.cast(max_megapixels * 1e6, tf.int64), about.bits > 8
+        state = tf.where(huge, HUGE, SOUND)
+        pixels = tf.cond(huge, lambda: tf.constant(0, tf.int64), lambda: digest(encoded, deep))
+        kinds = [state, tf.cast(deep & ~huge, tf.int32), tf.cast(about.several & ~huge, tf.int32)]
+        return tf.concat([tf.cast([*kinds, *tf.unstack(about.size), orientation(encoded)], tf.int64), [pixels]], 0)
 
-    kinds_of, sizes = {}, np.zeros([len(names), 3], np.int32)
-    progress = Progress(len(names))
+    found, done, progress = np.zeros([len(names), FINDINGS], np.int64), 0, Progress(len(names))
+    found[:, STATE] = BROKEN
     with waiting_for(f"checking the images in {root}", progress):
-        for number, kinds in _at_files(root, names, try_decode):
-            kinds_of[number], sizes[number] = kinds[:3], kinds[3:]
-            progress.update(len(kinds_of))
-    _, deep, several = np.reshape([*kinds_of.values()], [-1, 3]).sum(0).tolist()
-    return {
-        "broken": [number for number in range(len(names)) if number not in kinds_of],
-        "huge": [number for number in sorted(kinds_of) if kinds_of[number][0]],
-        "deep": deep,
-        "several": several,
-        "sizes": sizes,
-    }
+        for number, findings in _at_files(root, names, try_decode):
+            found[number] = findings
+            done += 1
+            progress.update(done)
+    return found
 
 
 def _range_of(data, table, deep, count):

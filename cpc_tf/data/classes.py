@@ -121,15 +121,19 @@ def _tops(table, rows, base):
 
 
 def _bases(table, chosen):
-    """Returns `table.bases`, or one folder deeper if each split has one more folder above its classes: train/x/cat."""
-    wrappers = {}
+    """Returns `table.bases`, or one folder deeper if each split has one more folder above its classes: train/x/cat.
+
+    A split all of whose pictures lie in one folder, test/x/1.jpg, has no classes either way.
+    """
+    wrappers, is_deep = {}, False
     for split in chosen:
         parts = [name[len(table.bases[split]) :].split("/", 2) for name in table.names[table.splits[split]]]
-        tops = {part[0] for part in parts}
-        if len(tops) > 1 or any(len(part) < 3 for part in parts) or names.is_unlabelled(min(tops)):
+        tops, depths = {part[0] for part in parts}, {len(part) for part in parts}
+        if len(tops) > 1 or len(depths) > 1 or depths == {1} or names.is_unlabelled(min(tops)):
             return {split: table.bases[split] for split in chosen}
+        is_deep |= depths == {3}
         wrappers[split] = f"{table.bases[split]}{tops.pop()}/"
-    return wrappers
+    return wrappers if is_deep else {split: table.bases[split] for split in chosen}
 
 
 class Matched(NamedTuple):
@@ -149,7 +153,7 @@ class Matched(NamedTuple):
 
 
 def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
-    """Matches equal numbers, and names that differ only in capitals, composed accents or spaces at their ends.
+    """Matches equal numbers, and names that differ only in what is hardly seen, see `names.key`.
 
     Args:
       spellings: {split: names of its classes}.
@@ -158,6 +162,9 @@ def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
     for split, split_names in spellings.items():
         here = {}
         for name in sorted(split_names):
+            if names.has_control_characters(name):
+                why = f"its class {quoted(name)} in {split} has a line break or another control character; rename it"
+                return Matched((), {}, trouble=why)
             key = names.key(name)
             if key in here:
                 pair = f"{quoted(here[key], name)} and {quoted(name, here[key])}"

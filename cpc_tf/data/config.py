@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 from cpc_tf.settings import MOST, ConfigError, Settings, count, parted_names, setting, side
 
@@ -126,8 +127,10 @@ class PicturesConfig(DataConfig):
 
     @property
     def folders(self) -> list[str]:
-        """The folders of --unlabelled."""
-        return parted_names(self.unlabelled)
+        """The folders of --unlabelled; a folder with a comma in its name alone needs no quotation marks."""
+        if os.path.isdir(os.path.expanduser(self.unlabelled)):
+            return [self.unlabelled]
+        return [name.strip() for name in parted_names(self.unlabelled)]
 
     @property
     def origin(self) -> str:

@@ -1,6 +1,6 @@
 """Draws of pictures: parts of each class, and orders that slices are cut from; which pictures are drawn together.
 
-Copies of one file belong together, and so do groups of a table, such as the pictures of one patient. A draw
+Copies of one picture belong together, and so do groups of a table, such as the pictures of one patient. A draw
 is a function of the seed and of the names of the pictures.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 from cpc_tf import files
 from cpc_tf.data import check, walk
 from cpc_tf.data.table import Table
+from cpc_tf.texts import listed
 
 Item = TypeVar("Item", bound=Hashable)
 Together = Mapping[int, int]  # {row: the first row of its group}, without those that are alone
@@ -61,9 +62,50 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
     return {rows[copy]: rows[first] for copy, first in zip(result["copies"].tolist(), result["firsts"].tolist())}
 
 
-def together(table: Table, rows: Sequence[int]) -> Together:
-    """Returns which of some rows, ascending, are drawn together: copies, and groups of the table."""
-    return joined(copies(table, rows) if table.with_copies else {}, table.group_of(rows))
+def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
+    """Returns a line on the pictures that have other labels than a copy of them; none if there are none.
+
+    Args:
+      table: the pictures.
+      label_of: {row: its label}.
+
+    Raises:
+      ConfigError: a file cannot be read.
+    """
+    first_of, name = same_pictures(table, sorted(label_of)), table.files
+    apart = [f"{name[row]} ({name[first]})" for row, first in first_of.items() if label_of[row] != label_of[first]]
+    be = "images have other labels than a copy" if len(apart) > 1 else "image has another label than a copy"
+    return [f"{len(apart)} {be}: {listed(apart)}; remove one of each, or correct its label"] if apart else []
+
+
+def same_pictures(table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None) -> dict[int, int]:
+    """Returns {row: the first of these rows with the same picture} of pictures that are there several times.
+
+    Copies of a file may differ in what is not seen, such as the date in it, or be of another format.
+
+    Args:
+      table: the pictures.
+      rows: some of them, ascending.
+      decoded: those of them whose pixels are compared, too; None: all. They are decoded, unless they were before.
+
+    Raises:
+      ConfigError: a file cannot be read.
+    """
+    there = [row for row in (rows if decoded is None else decoded) if table.stats[row, 0] > 0]
+    digests = check.look(table, there)[:, check.PIXELS].tolist()
+    groups = _several((digest, row) for digest, row in zip(digests, there) if digest)
+    by_pixels = {row: group[0] for group in groups for row in group}
+    return joined(copies(table, rows), by_pixels)
+
+
+def together(table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None) -> Together:
+    """Returns which of some rows, ascending, are drawn together: the same pictures, and groups of the table.
+
+    Args:
+      table, rows, decoded: as of `same_pictures`.
+    """
+    same = same_pictures(table, rows, decoded) if table.with_copies else {}
+    return joined(same, table.group_of(rows))
 
 
 def joined(*groups: Mapping[Item, Any]) -> dict[Item, Item]:

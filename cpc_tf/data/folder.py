@@ -202,13 +202,15 @@ def open_rest(data: PicturesConfig, split: str, source: FolderSource, most: int)
 
 
 def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
-    """Returns lines on images of a table that are learned as well as tested: the same files, copies, of one group.
+    """Returns lines on images of a table that are learned and tested, too, as the same files, as copies or as groups.
+
+    Also on copies with different labels.
 
     Raises:
       ConfigError: a file cannot be read.
     """
     table, learned, tested = source.table, source.rows.tolist(), test_source.rows.tolist()
-    first_of = draws.copies(table, sorted({*learned, *tested}))
+    first_of = draws.same_pictures(table, sorted({*learned, *tested}))
     lines, little = [], "the accuracy on them says little"
     if both := {*learned} & {*tested}:
         lines.append(f"{len(both)} test images are learned, too: {little}")
@@ -221,11 +223,8 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     groups = {*table.group_of(learned).values()} & {*table.group_of(tested).values()}
     if shared := [name[row] for row in tested if table.groups[row] in groups]:
         lines.append(f"{len(shared)} test images are of groups that are learned, too: {little}: {listed(shared)}")
-    label_of = dict(zip([*learned, *tested], [*source.labels().tolist(), *test_source.labels().tolist()]))
-    apart = [f"{name[row]} ({name[first]})" for row, first in first_of.items() if label_of[row] != label_of[first]]
-    if apart:
-        lines.append(f"{len(apart)} images have other labels than a copy of them: {listed(apart)}")
-    return lines
+    labels = [*source.labels().tolist(), *test_source.labels().tolist()]
+    return [*lines, *draws.other_labels(table, dict(zip([*learned, *tested], labels)))]
 
 
 def open_pool(data: PicturesConfig, split: str) -> FolderSource:
@@ -260,7 +259,11 @@ def _pool(data, split):
     pictures: dict[str, str] = {}  # {real path: path} of --unlabelled
     for folder in data.folders:
         flag = f"--unlabelled={folder}"
-        root = walk.folder_of(f"folder:{folder}", flag)
+        try:
+            root = walk.folder_of(f"folder:{folder}", flag)
+        except ConfigError as error:
+            hint = "; commas separate folders, and a name with a comma stands in quotation marks"
+            raise ConfigError(f"{error}{hint if len(data.folders) > 1 else ''}") from error
         paths = walk.images(root)
         if not paths:
             raise ConfigError(
@@ -273,7 +276,8 @@ def _pool(data, split):
     root, (paths,) = _relative([[*pictures.values()]])
     name, paths = _UNLABELLED if names_unlabelled(split) else "train", np.array(sorted(paths), object)
     nothing, rows = np.full(len(paths), None, object), {name: np.arange(len(paths))}
-    return Table(root, paths, rows, {name: ""}, data.flag, labels=nothing, cache_dir=data.data_dir), ""
+    about = {"labels": nothing, "cache_dir": data.data_dir, "max_megapixels": data.max_megapixels}
+    return Table(root, paths, rows, {name: ""}, data.flag, **about), ""
 
 
 def _joined(data, labelled, pictures):
@@ -319,6 +323,7 @@ def _joined(data, labelled, pictures):
         names=np.array(every, object),
         files=None,
         stats=None,
+        looked=None,
         splits={name: rows for name, rows in splits.items() if len(rows)},
         bases={**{name: prefix + base[max(0, deeper) :] for name, base in labelled.bases.items()}, mine: ""},
         labels=labels,

@@ -36,11 +36,20 @@ _LABEL = (
     {"label", "labels", "class", "classes", "classname", "category", "categories", "tags", "target"},
     {"tag", "labelname", "classid", "labelid", "species", "diagnosis", "finding", "findings", "findinglabels"},
 )
-_GROUP, _BY = {"group"}, {"by"}
+_GROUP, _BY, _SPLIT = {"group"}, {"by"}, {"split", "subset", "fold", "set"}
+_BOX = (
+    {"xmin", "ymin"},
+    {"x1", "y1", "x2", "y2"},
+    {"left", "top", "right", "bottom"},
+    {"bbox"},
+    {"xcenter", "ycenter"},
+)
 # In the column `by`: a person gave the class on the page of cpc-tf label, or accepted the guess of a classifier.
 PERSON, MODEL = "person", "model"
 _DELIMITERS = "\t,;"
 _LARGEST = 2**28  # bytes
+_SEPARATOR = re.compile(r'"?sep=(.)"?')  # the first line of some tables of Excel
+_JSON = re.compile(r"\s*(\[\s*(\{|$)|\{\s*(\"|$))")  # begins a list of objects or an object, of one line or of many
 _LONGEST_FIRST = 10_000  # characters of the first line that are read to tell columns
 _SHOWN = 3  # pictures that a folder has, where those of a table are not there
 # Separators of classes other than semicolons; some stand in the names of classes, too: 'black & white', 'crane, bird'.
@@ -58,15 +67,31 @@ def add(table: Table, data: PicturesConfig) -> Table:
     """
     flag, pictures = f"--labels={data.labels}", table.names.tolist()
     content = read(data.labels)
-    matched = match(data.labels, content, pictures)
+    matched = match(data.labels, content, pictures, table.root)
     classes_of, absent, groups, title = matched[:4]
     count, there = len(classes_of) + len(absent), f"which has {listed(pictures[:_SHOWN])}"
+    if matched.elsewhere:
+        there += (
+            f"; rows name files in another folder, {listed(matched.elsewhere)}: give that one, or write paths in this"
+        )
     if not classes_of:
         raise ConfigError(f"{flag}: none of its {count} files is in {table.root}, e.g. {listed(absent)}; {there}")
     problem = f"name no picture in {table.root}, {there}"
     check.leave_out(flag, absent, f"{count} rows", problem, "remove or correct them")
     notes = [f"rows of --labels without a picture: {listed(absent)}"] if absent else []
     notes += [f"line 1 of --labels is taken for a header: {title}"] if title else []
+    if matched.cut:
+        notes.append(
+            f"rows of --labels are taken for pictures in {table.root} without their folders, which are "
+            f"nowhere: {listed(matched.cut)}"
+        )
+    if unused := [name for name in content.titles if _letters(name) not in _GROUP]:
+        notes.append(f"columns of --labels that are not used: {listed(unused)}{_why_unused(unused)}")
+    if alike := sharing_words({text for texts in classes_of.values() for text in texts or ()}):
+        notes.append(
+            f"classes of several words that other classes have, too: {listed(alike)}; each is taken for one class, and "
+            "several classes of a picture are written as cat;dog"
+        )
     labels, unknown = np.full(len(pictures), None, object), collections.Counter()
     row_of = {name: row for row, name in enumerate(pictures)}
     for name, texts in classes_of.items():
@@ -96,6 +121,14 @@ def add(table: Table, data: PicturesConfig) -> Table:
         by_page=by_page,
         notes=(*table.notes, *notes),
     )
+
+
+def _why_unused(titles: Sequence[str]) -> str:
+    """Returns what to do instead for columns that a user may take for used, '' if there are none of these."""
+    letters = {_letters(title) for title in titles}
+    if letters & _SPLIT:
+        return "; splits are folders such as train and test, or slices such as --split=train[:80%]"
+    return "; boxes are read by --boxes" if any(corners <= letters for corners in _BOX) else ""
 
 
 class Content(NamedTuple):
@@ -144,10 +177,16 @@ def read(path: str) -> Content:
             if columns.by is not None and (who := csv_text(cells.get(columns.by, "").strip())):
                 by[name] = who
             others[name] = [csv_text(cells.get(i, "")) for i in rest]
+            if name in content_of and columns.boxes:
+                raise ConfigError(
+                    f"{where}: is a table of boxes, with {shown(name)} in lines {line_of[name]} and {number}; --labels "
+                    "has one row of classes for each picture, and boxes are read by --boxes=FOLDER"
+                )
             if content_of.setdefault(name, content) != content:
                 raise ConfigError(
                     f"{where}: {shown(name)} has {_text(*content_of[name])} in line {line_of[name]} "
-                    f"and {_text(*content)} in line {number}; keep one, or write several classes as cat;dog"
+                    f"and {_text(*content)} in line {number}; keep one, or write several classes as cat;dog; if these "
+                    "are two pictures in different folders, write the path of each"
                 )
             line_of.setdefault(name, number)
     except csv.Error as error:
@@ -174,31 +213,40 @@ class Matched(NamedTuple):
     title: str = ""  # what line 1 has in place of a file, if it is a header after all
     accepted: Collection[str] = ()  # pictures whose class is a guess that a person accepted
     rows: Mapping[str, str] = {}  # {row: its picture}
+    cut: Sequence[str] = ()  # folders that rows begin with, are nowhere, and were left out
+    elsewhere: Sequence[str] = ()  # folders that rows without a picture are in
 
 
-def match(path: str, table: Content, pictures: Collection[str]) -> Matched:
+def match(path: str, table: Content, pictures: Collection[str], root: str = "") -> Matched:
     """Finds the pictures that the rows of a table mean.
 
     A row may have the picture's path in the folder, an absolute path or one that begins further up, or the name alone
     if no other picture has it; each of these also without the extension, with accents composed differently, and with
     other capitals. A first row whose file and class are nowhere else is a header.
 
+    A path that begins further up must lead to this folder: day1/1.jpg is not 1.jpg in day2. If its folders are nowhere,
+    as those of another machine, they are left out, unless other rows do lead to this folder.
+
     Args:
       path: the table, for messages.
       table: as `read` returns it.
       pictures: relative to their folder, with '/'.
+      root: that folder; '': where paths lead is not asked.
 
     Raises:
       ConfigError: a row means several pictures, or two rows mean the same one and differ.
     """
     exact = _Names(pictures, _composed)
     alike = functools.cache(lambda: _Names(pictures, lambda text: _composed(_composed(text).casefold())))
+    found = {row: exact.find(path, row) or alike().find(path, row) for row in table.classes}
+    above = dict.fromkeys(place.above for place in found.values() if place)
+    folders = _Folders.of(above, root, path) if root else _Folders()
     content_of, absent, row_of, groups, picture_of = {}, [], {}, {}, {}
     for row, labels in table.classes.items():
-        name = exact.find(path, row) or alike().find(path, row)
-        if name is None:
+        if found[row] is None or found[row].above in folders.refused:
             absent.append(row)
             continue
+        name = found[row].picture
         content = labels, table.groups.get(row, "")
         if content_of.setdefault(name, content) != content:
             raise ConfigError(
@@ -215,7 +263,8 @@ def match(path: str, table: Content, pictures: Collection[str]) -> Matched:
         title = table.first if labels and others and labels not in others else ""
     classes = {name: labels for name, (labels, _) in content_of.items()}
     accepted = {name for row, name in picture_of.items() if table.by.get(row) == MODEL}
-    return Matched(classes, [row for row in absent if row != title], groups, title, accepted, picture_of)
+    absent = [row for row in absent if row != title]
+    return Matched(classes, absent, groups, title, accepted, picture_of, folders.nowhere, folders.elsewhere)
 
 
 class _Columns(NamedTuple):
@@ -227,6 +276,44 @@ class _Columns(NamedTuple):
     count: int
     header: bool
     by: int | None = None
+    boxes: bool = False  # whether it also has the edges of boxes
+
+
+class _Found(NamedTuple):
+    """The picture that a row means."""
+
+    picture: str
+    above: str = ""  # the beginning of the row's path that lies above the folder of the pictures
+
+
+class _Folders(NamedTuple):
+    """The folders above the pictures that rows name, apart from those that lead to the folder of the pictures."""
+
+    elsewhere: Sequence[str] = ()  # other folders, which exist
+    nowhere: Sequence[str] = ()  # folders that are left out of the rows
+    unknown: Sequence[str] = ()  # folders that are nowhere, while other rows lead to the folder of the pictures
+
+    @property
+    def refused(self) -> set[str]:
+        """The folders whose rows name no picture."""
+        return {*self.elsewhere, *self.unknown}
+
+    @classmethod
+    def of(cls, above: Collection[str], root: str, path: str) -> _Folders:
+        """Returns what folders are: relative to the table, to the working directory, or to one that `root` lies in."""
+        root = root if "://" in root else os.path.abspath(root)
+        bases = [os.path.dirname(os.path.abspath(path)), os.getcwd()]
+        if "://" not in root:
+            bases += [root.rsplit("/", depth)[0] or "/" for depth in range(1, root.count("/") + 1)]
+        elsewhere, nowhere, names = [], [], {os.path.basename(root), os.path.basename(os.path.realpath(root))}
+        for folder in filter(None, above):
+            there = {os.path.realpath(each) for base in bases if os.path.isdir(each := os.path.join(base, folder))}
+            if there and os.path.realpath(root) not in there:
+                elsewhere.append(folder)
+            elif not there and folder.rsplit("/", 1)[-1] not in names:
+                nowhere.append(folder)
+        is_sure = len(elsewhere) + len(nowhere) < len(above)
+        return cls(elsewhere, (), nowhere) if is_sure else cls(elsewhere, nowhere)
 
 
 def _lines(path):
@@ -245,6 +332,8 @@ def _lines(path):
         raise ConfigError(f"{where}: line {line} is not UTF-8; save the table as CSV in UTF-8") from error
     if "\0" in text:
         raise ConfigError(f"{where}: not a text; save the table as CSV in UTF-8")
+    if _JSON.match(text[:_LONGEST_FIRST].split("\n")[0]):
+        raise ConfigError(f"{where}: is JSON, which is not read here; it needs lines such as pictures/1.jpg,cat")
     return list(io.StringIO(text, newline=""))
 
 
@@ -256,14 +345,17 @@ def _columns_of(path, lines):
         places_of_sets = ([place for place, title in enumerate(titles) if title in names] for names in usual)
         return next(filter(None, places_of_sets), [])
 
+    delimiters = _DELIMITERS
+    if said := _SEPARATOR.fullmatch(lines[0].strip()):
+        delimiters, lines[0] = said[1], "\n"  # blank: lines keep their numbers
     first = next((line for line in lines if line.strip()), "").strip()[:_LONGEST_FIRST]
-    cells = {delimiter: next(csv.reader([first], delimiter=delimiter)) for delimiter in _DELIMITERS}
+    cells = {delimiter: next(csv.reader([first], delimiter=delimiter)) for delimiter in delimiters}
     for delimiter, row in cells.items():
-        titles = [re.sub(r"[\W_]+", "", title.casefold()) for title in row]
+        titles = [*map(_letters, row)]
         files, labels, groups, by = (places(titles, usual) for usual in (_FILE, _LABEL, (_GROUP,), (_BY,)))
         if len(files) == len(labels) == 1 and len(groups) < 2:
-            first_by = by[0] if by else None
-            return delimiter, _Columns(files[0], labels[0], *groups or [None], len(titles), header=True, by=first_by)
+            first_by, boxes = by[0] if by else None, any(edges <= {*titles} for edges in _BOX)
+            return delimiter, _Columns(files[0], labels[0], *groups or [None], len(titles), True, first_by, boxes)
         if max(map(len, (files, labels, groups))) > 1:
             raise ConfigError(f"--labels={shown(path)}: its header has several such columns; name two file and label")
         if files and groups:
@@ -272,9 +364,13 @@ def _columns_of(path, lines):
         if len(row) == 2:
             return delimiter, _Columns(0, 1, None, 2, header=False)
     raise ConfigError(
-        f"--labels={shown(path)}: line 1 is {shown(first)}, which is no file and its class; with other columns "
-        "a header must name them: file,label"
+        f"--labels={shown(path)}: line 1 is {shown(first)}, which is no file and its class with a comma, a semicolon "
+        "or a tab between them; with other columns a header must name them: file,label"
     )
+
+
+def _letters(title: str) -> str:
+    return re.sub(r"[\W_]+", "", title.casefold())
 
 
 def _parsed(path, number, row, columns):
@@ -317,7 +413,7 @@ class _Names:
             for text in {last, os.path.splitext(last)[0]}:
                 self._alone.setdefault(text, []).append(name)
 
-    def find(self, path: str, row: str) -> str | None:
+    def find(self, path: str, row: str) -> _Found | None:
         """Returns the picture that a row means, None if there is none."""
         rest = self._same(row).lstrip("/")
         # cat/1.jpg is not dog/1.jpg, even if no other picture is called 1.jpg.
@@ -326,8 +422,9 @@ class _Names:
             if pictures := self._whole.get(rest) or places.get(rest):
                 if len(pictures) > 1:
                     where = f"--labels={shown(path)}: {shown(row)}"
-                    raise ConfigError(f"{where} can be each of {listed(pictures)}; write the path in the folder")
-                return pictures[0]
+                    raise ConfigError(f"{where} can be each of {listed(pictures)}; write one of these paths")
+                folders = row.count("/") - rest.count("/")  # above the picture's path
+                return _Found(pictures[0], "/".join(row.split("/")[:folders]))
             _, slash, rest = rest.partition("/")
             if not slash:
                 return None
@@ -381,9 +478,19 @@ def joined(classes: Collection[str]) -> tuple[str, str] | None:
             if enough(part in alone or joints[part] > 1 for part in words):
                 return name, separator
     # Names of several words are usual, so all words must be classes, or few words make up many names.
-    parts = {name: name.split(" ") for name in classes if " " in name}
-    vocabulary = {word for words in parts.values() for word in words}
+    parts = {name: {*name.split(" ")} for name in classes if " " in name}
+    whole, vocabulary = {*classes}, {word for words in parts.values() for word in words}
     for name, words in parts.items():
-        if {*words} <= {*classes} or 3 * len(vocabulary) <= len(parts):
+        if words <= whole or 3 * len(vocabulary) <= len(parts):
             return name, " "
     return None
+
+
+def sharing_words(classes: Collection[str]) -> list[str]:
+    """Returns the names of several words of which each is in another name, too: 'cat photo' beside 'cat', 'cup photo'.
+
+    Such a name may be several classes with a space between them, or one, as 'red fox' beside 'red panda' and 'fox'.
+    """
+    words_of = {name: {*key.split()} for key, name in {names.key(name): name for name in sorted(classes)}.items()}
+    count = collections.Counter(word for words in words_of.values() for word in words)
+    return sorted(name for name, words in words_of.items() if len(words) > 1 and all(count[word] > 1 for word in words))

@@ -85,15 +85,24 @@ def is_skipped(name: str) -> bool:
 
 
 def key(name: str) -> str:
-    """Returns the same text for equal numbers, and for names that differ only in capitals, accents or outer spaces."""
+    """Returns the same text for equal numbers, and for names that differ only in what is hardly seen.
+
+    That is capitals, how accents are composed, spaces and their number, and characters without width.
+    """
     folded = unicodedata.normalize("NFC", name).casefold()
-    folded = unicodedata.normalize("NFC", folded).strip()
+    visible = "".join(letter for letter in folded if unicodedata.category(letter) != "Cf")
+    folded = " ".join(unicodedata.normalize("NFC", visible).split())
     return str(Fraction(folded)) if is_number(folded) else folded
 
 
 def is_number(name: str) -> bool:
     """Returns whether a name is a number: `0`, `-1.50`."""
     return bool(_NUMBER.fullmatch(name.strip()))
+
+
+def has_control_characters(name: str) -> bool:
+    """Returns whether a name has a line break or the like: lists such as labels.txt have a class on each line."""
+    return any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name)
 
 
 def quoted(name: str, beside: str = "") -> str:

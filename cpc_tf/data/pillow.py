@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import warnings
 
 import numpy as np
@@ -16,7 +17,7 @@ from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
-from PIL.TiffImagePlugin import TiffImageFile
+from PIL.TiffImagePlugin import ImageFileDirectory_v2, TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 _BY_BEGIN = {
@@ -29,10 +30,11 @@ _BY_BEGIN = {
     b"MM": TiffImageFile,
 }
 
-# Damaged EXIF is no orientation; Pillow's warnings do not name the file.
+# Damaged EXIF is no orientation; Pillow's warnings and its log do not name the file.
 warnings.filterwarnings("ignore", category=UserWarning, module="PIL.TiffImagePlugin")
+logging.getLogger("PIL.TiffImagePlugin").setLevel(logging.CRITICAL)
 
-_BITS, _PHOTOMETRIC, _ORIENTATION, _PLANES = 258, 262, 274, 284  # tags of TIFF
+_BITS, _PHOTOMETRIC, _ORIENTATION, _BANDS, _PLANES = 258, 262, 274, 277, 284  # tags of TIFF
 _WHITE_IS_0, _SEPARATE = 0, 2
 
 
@@ -90,6 +92,17 @@ def values(data: bytes) -> np.ndarray:
             grey = (65535 if _bits(image) == 16 else 0) - grey
         return np.repeat(grey[..., None], 3, axis=-1) if image.mode[0] in "IF" else np.zeros(0, np.float32)
     return np.zeros(0, np.float32)
+
+
+def bands(data: bytes) -> int:
+    """Returns how many values a pixel of a TIFF has, 0 if its header cannot be read."""
+    with contextlib.suppress(Exception):
+        is_large = b"+" in data[2:4]  # BigTIFF, whose header is longer
+        tags, file = ImageFileDirectory_v2(data[: 16 if is_large else 8]), io.BytesIO(data)
+        file.seek(tags.next)
+        tags.load(file)
+        return int(tags.get(_BANDS, 1))
+    return 0
 
 
 def _open(data: bytes) -> ImageFile.ImageFile:

@@ -43,7 +43,8 @@ def read(data: DataConfig) -> Table:
     base, splits = top_of(paths), split_folders(paths, data)
     bases = {split: f"{base}{split}/" for split in splits} or {"train": base}
     splits = splits or {"train": np.arange(len(paths))}
-    table = Table(root, np.array(paths, object), splits, bases, data.flag, base, cache_dir=data.data_dir)
+    files, about = np.array(paths, object), {"cache_dir": data.data_dir, "max_megapixels": data.max_megapixels}
+    table = Table(root, files, splits, bases, data.flag, base, **about)
     if isinstance(data, PicturesConfig) and data.labels:
         table = labels.add(table, data)
     draws_test = isinstance(data, PicturesConfig) and data.labelled and data.draws_test
@@ -57,8 +58,8 @@ def _with_test(table, seed):
     if train is None or any(map(is_test, table.splits)):
         return table
     rows, base = table.splits[train].tolist(), table.bases[train]
-    together = draws.together(table, rows)
     class_of = classes.strata(table, [train])
+    together = draws.together(table, rows, [row for row in rows if class_of[row]])
     class_of = np.where(table.accepted, "", class_of)  # no test is drawn from guesses
     test = {*draws.held_out(table.names, rows, class_of, base, seed, TEST_PART, together)}
     if not test:
@@ -72,7 +73,7 @@ def _with_test(table, seed):
     if together:
         count = len({*together.values()})
         groups = f"{count} group{'s' * (count > 1)}"
-        notes.append(f"drawn together: {len(together)} images in {groups}, of --labels or of copies of one file")
+        notes.append(f"drawn together: {len(together)} images in {groups}, of --labels or of copies of one picture")
     splits, bases = {**table.splits, **splits}, {**table.bases, "test": base}
     return dataclasses.replace(table, splits=splits, bases=bases, notes=(*table.notes, *notes))
 
@@ -124,7 +125,8 @@ def _piece(table, part, split, seed):
     if table.find(part) or match["slice"] is None:
         return Piece(name, rows, name)
     # Pictures without labels are cut by themselves: so those with labels are cut alike with and without them.
-    class_of, together = classes.strata(table, [name]), draws.together(table, rows.tolist())
+    class_of = classes.strata(table, [name])
+    together = draws.together(table, rows.tolist(), [row for row in rows.tolist() if class_of[row]])
     group_of = lambda row: together.get(row, row)  # noqa: E731
     ordered = draws.stratified(table.names, rows.tolist(), class_of, table.bases[name], seed, together)
     labelled, others = [row for row in ordered if class_of[row]], [row for row in ordered if not class_of[row]]

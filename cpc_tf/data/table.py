@@ -14,6 +14,8 @@ from cpc_tf.data.config import DataConfig
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
+FINDINGS = 7  # columns of `Table.looked`
+
 
 @dataclasses.dataclass(frozen=True)
 class Table:
@@ -37,6 +39,8 @@ class Table:
       cache_dir: where findings about its files are kept, see `files.remember`.
       with_copies: whether copies of one file are drawn together.
       stats: sizes and times of change, int64 [N, 2], see `walk.stats`.
+      max_megapixels: from which size on a picture is not decoded.
+      looked: what `check.look` has found of each file so far, int64 [N, FINDINGS]; tables of the same files share it.
     """
 
     root: str
@@ -55,13 +59,17 @@ class Table:
     cache_dir: str = ""
     with_copies: bool = True
     stats: np.ndarray | None = None
+    max_megapixels: float = 100.0
+    looked: np.ndarray | None = None
 
     def __post_init__(self):
         files = self.names if self.files is None else self.files
         groups = np.full(len(files), "", object) if self.groups is None else self.groups
         accepted = np.zeros(len(files), bool) if self.accepted is None else self.accepted
         stats = walk.stats(self.root, files) if self.stats is None else self.stats
-        for name, value in (("files", files), ("groups", groups), ("accepted", accepted), ("stats", stats)):
+        looked = np.zeros([len(files), FINDINGS], np.int64) if self.looked is None else self.looked
+        values = {"files": files, "groups": groups, "accepted": accepted, "stats": stats, "looked": looked}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @functools.cached_property

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.data import pillow
 from cpc_tf.data.names import is_skipped
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
@@ -250,6 +251,7 @@ def _is_text(name):
         return False
 
 
+_MOST_BANDS = 4  # values of a pixel
 _HEAD = 512  # bytes
 BEGIN = 16  # bytes by which a picture is recognized
 _PICTURES = (  # name, begin and end of the formats that are decoded
@@ -301,6 +303,8 @@ def kind_of(data: bytes) -> str:
         return "empty"
     for name, begin, end in _PICTURES:
         if re.match(begin, data, re.DOTALL):
+            if name == "TIFF" and (bands := pillow.bands(data)) > _MOST_BANDS:
+                return f"a TIFF of {bands} bands; those of 1, 3 and 4 are read"
             cut_short = end not in data[-64:] if end else False
             return f"a {name} that is {'cut short' if cut_short else 'damaged'}"
     for name, begin in _OTHERS:

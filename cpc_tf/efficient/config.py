@@ -217,8 +217,8 @@ class SgdConfig(Settings):
         0.0,
         "When the training loss of the last 100 steps is below this, the rate drops to a tenth, and the frozen phase "
         "ends 50 steps later; the classifier on all labels goes on from the one that was trained without the held-out "
-        "ones. 0: of fewer than 128 labels, where the length follows from their number, a fifth of what guessing has; "
-        "else there is no such end",
+        "ones. 0: a fifth of what guessing has, of fewer than 128 labels of --labelled, or where the length follows "
+        "from their number; else there is no such end",
         minimum=0,
         maximum=LARGEST,
         derived=True,

@@ -151,7 +151,9 @@ def from_labels(config: EfficientConfig, labels: Labels, replicas: int, guess: f
         if config.classifier.encoder != PIXELS:
             values["head_blocks"] = blocks
     frozen = config.classifier.encoder != PIXELS and not config.sgd.patience
-    if not any(config.training.length) and frozen and count < FEW:
+    # A preset's length is a protocol on its dataset; of pictures of one's own it is the most that is needed.
+    is_free = config.data.labelled or not any(config.training.length)
+    if is_free and frozen and count < FEW:
         values["stop_at_loss"] = float(f"{LEARNED * guess:.2g}")
     views = min(MOST_VIEWS, ALL_VIEWS // len(labels.chosen))
     values["cached_views"] = views if views > 1 and config.classifier.encoder != PIXELS else 0
@@ -213,6 +215,7 @@ class Inputs:
         if validation:
             self._parts["held_out"] = validation
         self._encoded: dict[str, Features] = {}
+        self._groups: dict[str, np.ndarray] = {}
 
     def with_test(self) -> Inputs:
         """Returns inputs whose 'chosen' images are all, those of the test too; nothing is chosen or tested by these."""
@@ -236,6 +239,12 @@ class Inputs:
     def images(self, source: Source) -> tf.data.Dataset:
         """Returns all images of a source in order, as `Classification.classes` takes them."""
         return self._plain(source, decoded=self._own)
+
+    def groups(self, part: str) -> np.ndarray:
+        """Returns the group of each image of a part, int64 [n], see `Source.groups`."""
+        if part not in self._groups:
+            self._groups[part] = self._source(part).groups()
+        return self._groups[part]
 
     def _source(self, part: str) -> Source:
         if part not in self._parts:

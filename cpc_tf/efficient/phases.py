@@ -173,7 +173,7 @@ class Phases(PhasedRun):
     def test(self, config: EfficientConfig, trainee: Classification, part: str = "test") -> Tested:
         """Tests on a part, by default the test split. Raises Diverged if the loss is not finite."""
         logits, labels = trainee.logits(self.inputs.in_order(trainee.phase, part))
-        tested = Tested(self.inputs.kind.score(logits, labels), logits, labels)
+        tested = Tested(self.inputs.kind.score(logits, labels, self.inputs.groups(part)), logits, labels)
         loop.refuse_divergence(tested.scores, config, trainee.rates)
         return tested
 

@@ -22,6 +22,7 @@ from cpc_tf.efficient.propagation_config import NONE, SELF_TRAINING
 from cpc_tf.efficient.selection import Selection, as_given, found, select
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation.counts import interval
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, predictions_csv
 from cpc_tf.evaluation.scores import calibration
 from cpc_tf.files import read_json, to_json
@@ -75,8 +76,30 @@ def _finished(
     kind = label_kinds.of_result(result)
     for phase in result["phases"]:
         print(f"{phase:12} {kind.described(result, phase)}")
-    print(*kind.remarks(result), f"results: {workdir.path}", sep="\n", flush=True)
+    lines = [*label_kinds.meanings(result), *calibration_lines(result), *kind.remarks(result)]
+    print(*lines, f"results: {workdir.path}", sep="\n", flush=True)
     return result, phases
+
+
+def calibration_lines(result: dict[str, Any]) -> list[str]:
+    """Returns lines of text on how far the probabilities of a result.json can be trusted; none of earlier versions."""
+    found = result["calibration"]
+    if "confidence" not in found:
+        return []
+    said, right = (f"{100 * found[name]:.0f} %" for name in ("confidence", "accuracy"))
+    by = f"calibrated on {found['held_out']} held-out labels" if found["fitted"] else "not calibrated"
+    error = f"calibration error {100 * found['ece']:.0f} points"
+    lines = [f"probabilities: {said} on average, {right} are right; {error}, {by}"]
+    _, high = interval(found["accuracy"] * found["tested"], found["tested"])
+    if found["confidence"] > high:
+        remedy = (
+            "more labels make them better" if found["fitted"] else "--held_out keeps labels aside to calibrate them"
+        )
+        instead = (
+            "" if result["encoder"] == PIXELS else "; cpc-tf classify on this encoder calibrates them on all labels"
+        )
+        lines.append(f"note: these probabilities are too high; go by the accuracy. {remedy}{instead}")
+    return lines
 
 
 def _taught(config: EfficientConfig, student: Workdir, strategy: tf.distribute.Strategy, data: Data) -> np.ndarray:

@@ -80,7 +80,7 @@ def embed(
     check(config)
     files = pictures.find(config.pictures if images is None else images)
     queries = pictures.find(config.neighbours, "neighbours") if config.neighbours else None
-    classes = _classes(config.labels, files.names) if config.labels else {}
+    classes = _classes(config.labels, files.names, config.pictures) if config.labels else {}
     encoder = encoder or Encoder(config.encoder, config.seed, config.image_size)
     tell(f"features: {encoder.what}")
     indices, features, broken = _encode(encoder, files, config.batch_size, tell)
@@ -142,9 +142,10 @@ def check(config: EmbedConfig) -> None:
             )
 
 
-def _classes(path: str, names: list[str]) -> dict[str, tuple[str, ...]]:
+def _classes(path: str, names: list[str], pictures: str) -> dict[str, tuple[str, ...]]:
     """Returns {picture: its classes} of those that have a class in a table of --labels."""
-    matched = labels.match(path, labels.read(path), names)
+    folder = os.path.expanduser(pictures).rstrip("/")
+    matched = labels.match(path, labels.read(path), names, folder if os.path.isdir(folder) else "")
     if not matched.of:
         raise ConfigError(
             "labels", path, f"none of its files is a picture of --pictures, e.g. {listed(matched.absent)}"

@@ -222,6 +222,12 @@ def tested(result: Mapping[str, Any]) -> int:
     return count if isinstance(count, int) else 0
 
 
+def independent(result: Mapping[str, Any]) -> float:
+    """Returns how many independent pictures a result.json was tested on, see `counts.effective_count`; 0: unknown."""
+    effective = result.get("effective")
+    return effective if isinstance(effective, (int, float)) and effective > 0 else tested(result)
+
+
 def few(result: Mapping[str, Any]) -> bool:
     """Returns whether a result.json is of so few pictures that its shares need their counts."""
     return 0 < tested(result) < counts.MANY
@@ -238,6 +244,18 @@ def telling(result: Mapping[str, Any]) -> dict[str, Any]:
 
     phases = {name: without_top5(phase) for name, phase in result.get("phases", {}).items()}
     return {**without_top5(result), **({"phases": phases} if phases else {})}
+
+
+_MEANINGS = {
+    "top5": "top-5: the right class is among the five likeliest",
+    "map": "mAP: whether the pictures of a class come first in the order of its probability, mean of the classes",
+    "micro_f1": "micro-F1: 100 % if no class is missed and none is named wrongly, at a probability of 0.5",
+}
+
+
+def meanings(result: Mapping[str, Any]) -> list[str]:
+    """Returns lines of text on what the scores of a result.json are that not everybody knows."""
+    return [text for name, text in _MEANINGS.items() if name in telling(result)]
 
 
 def predictions_csv(

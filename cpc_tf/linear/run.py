@@ -199,8 +199,8 @@ def _trained(
         policy = augmentation.policy
         patches = pipeline.plain_patches(test_source, geometry, training.batch_size, policy=policy, decoded=decoded)
         logits, labels, *of_channels = trainee.test(patches, by_channel=policy.always_one_channel)
-    tested = logits, labels
-    scores = trainee.kind.score(*tested)
+    tested, groups = (logits, labels), test_source.groups()
+    scores = trainee.kind.score(*tested, groups)
     loop.refuse_divergence(scores, config)
     kind, names = trainee.kind, source.class_names
     workdir.write(PREDICTIONS, predictions_csv(test_source.names(), *tested, names, kind))
@@ -217,7 +217,7 @@ def _trained(
             "levels": source.intensity_range,
             "seed": training.seed,
             **scores,
-            **({BY_CHANNEL: trainee.kind.score(*of_channels, labels)} if of_channels else {}),
+            **({BY_CHANNEL: trainee.kind.score(*of_channels, labels, groups)} if of_channels else {}),
             "classes": kind.classes(*tested, names),
             **({"multi_label": True} if source.multi_label else {}),
             "calibration": calibration(*kind.choices(*tested)),  # no temperature: all labels were learned from
@@ -296,4 +296,4 @@ def table(results: dict[str, dict]) -> str:
         if BY_CHANNEL in result:  # one channel of three, as in the training
             words = "  ".join(f"{shown} {100 * result[BY_CHANNEL][name]:.1f}%" for name, shown in names.items())
             lines.append(f"{title}, one channel at a time: {words}")
-    return "\n".join([*lines, *kind.remarks(first)])
+    return "\n".join([*lines, *label_kinds.meanings(first), *kind.remarks(first)])

@@ -60,6 +60,10 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     if monitor.probe_every and not can_probe:
         needed = "one label a picture" if probed and probed.multi_label else "labels"
         notes.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}")
+    batch, count = config.training.batch_size, source.num_examples
+    if batch > count:
+        times = f"more than the {count} images, so that a batch has each about {round(batch / count, 1):g} times"
+        notes.append(f"--batch_size={batch}: {times}; --batch_size={count} or less has each once")
     # A resumed run may probe another --probe_split; that of the same name keeps its data.
     probe_data = probed if can_probe and probed is not source else None
     keep_data(workdir, strategy, {"split": source, f"probe_split={monitor.probe_split}": probe_data})

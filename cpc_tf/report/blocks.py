@@ -28,7 +28,8 @@ class Spread(NamedTuple):
     """Fractions (0 to 1) of several runs.
 
     `deviation`: their standard deviation, as that of a sample; `tested`: the number of pictures they are shares of, 0
-    if unknown; `over`: what the runs are several of, a key of SEVERAL.
+    if unknown; `over`: what the runs are several of, a key of SEVERAL; `independent`: how many independent pictures
+    these are worth, 0 if all are.
     """
 
     mean: float
@@ -38,11 +39,13 @@ class Spread(NamedTuple):
     deviation: float = 0.0
     tested: int = 0
     over: str = "labels"
+    independent: float = 0.0
 
     @property
     def interval(self) -> str:
         """The 95 % interval of a share of few pictures, '43 to 82'; else ''."""
-        return counts.interval_text(self.mean, self.tested) if 0 < self.tested < counts.MANY else ""
+        count = self.independent or self.tested
+        return counts.interval_text(self.mean, count) if 0 < count < counts.MANY else ""
 
     def __str__(self) -> str:
         if not self.interval:
@@ -50,13 +53,14 @@ class Spread(NamedTuple):
         return f"{counts.percent(self.mean, self.tested)} ({self.interval})"
 
 
-def spread(values: Iterable[float], tested: int = 0, over: str = "labels") -> Spread | None:
-    """Returns the spread of values; None if there are none. `tested`, `over`: see `Spread`."""
+def spread(values: Iterable[float], tested: int = 0, over: str = "labels", independent: float = 0.0) -> Spread | None:
+    """Returns the spread of values; None if there are none. `tested`, `over`, `independent`: see `Spread`."""
     values = list(values)
     if not values:
         return None
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return Spread(statistics.fmean(values), min(values), max(values), len(values), deviation, tested, over)
+    ends = min(values), max(values)
+    return Spread(statistics.fmean(values), *ends, len(values), deviation, tested, over, independent)
 
 
 class Gain(NamedTuple):

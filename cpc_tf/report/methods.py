@@ -62,8 +62,11 @@ class Method(NamedTuple):
         """Returns the spread of a metric over the runs that have it."""
         runs = [run for run in self.runs if metric in run]
         # Several seeds were tested on the same pictures, as a rule: these do not add up.
-        tested = min(map(label_kinds.tested, runs), default=0) if metric in SHARES else 0
-        return spread((run[metric] for run in runs), tested, over=self.over)
+        values, is_share = (run[metric] for run in runs), metric in SHARES and runs
+        if not is_share:
+            return spread(values, over=self.over)
+        tested, independent = (min(map(count, runs)) for count in (label_kinds.tested, label_kinds.independent))
+        return spread(values, tested, self.over, independent)
 
     @property
     def over(self) -> str:

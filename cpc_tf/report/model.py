@@ -107,7 +107,7 @@ def lead(runs: Sequence[Run]) -> Lead | None:
 def _accuracy(run: Run, tested: int, compared: Sequence[Run]) -> dict[str, Any]:
     """Returns what the sentence on an accuracy says: whole numbers of 100, or of all pictures if these are fewer."""
     of, top1, folds = tested if 0 < tested < 100 else 100, run["top1"], run.get("cross_validation", {})
-    low, high = counts.interval(top1 * tested, tested) if tested else (0, 0)
+    low, high = _interval(run, "top1") if tested else (0, 0)
     low, high = run.get("top1_low", low), run.get("top1_high", high)
     mean = run.get("class_mean", top1)
     return {
@@ -117,6 +117,12 @@ def _accuracy(run: Run, tested: int, compared: Sequence[Run]) -> dict[str, Any]:
         "largest": _of_100(run["largest_class"]) if run.get("largest_class", 0) * run.get("num_classes", 0) > 1 else 0,
         "class_mean": _of_100(mean) if abs(mean - top1) > 0.01 else None,
     }
+
+
+def _interval(run: Run, figure: str) -> tuple[float, float]:
+    """Returns the ends of the 95 % interval of a run's figure; the figure twice if there is none."""
+    share, count = run[figure], label_kinds.independent(run)
+    return counts.interval(share * count, count) if count and figure == "top1" else (share, share)
 
 
 def _of_100(share: float) -> int:
@@ -142,16 +148,19 @@ def _rivals(run: Run, runs: Sequence[Run]) -> list[Run]:
 def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figure]:
     """Returns bars of what a model and others without its pre-training are right for, of 100."""
     figure, curve = _figure(run), classify.largest(run)
-    bars = [(_name(each), each.identity.trained_by, each[figure], label_kinds.tested(each)) for each in compared]
-    bars += [(classify.ARMS[arm].format(labels), color, top1, 0) for arm, color, labels, top1 in curve]
-    bars += [(name, "chance", facts[key] / 100, 0) for name, key in _ASIDE.items() if facts.get(key)]
+    bars = [
+        (_name(each), each.identity.trained_by, each[figure], label_kinds.tested(each), _interval(each, figure))
+        for each in compared
+    ]
+    bars += [(classify.ARMS[arm].format(labels), color, top1, 0, (top1, top1)) for arm, color, labels, top1 in curve]
+    aside = {name: facts[key] / 100 for name, key in _ASIDE.items() if facts.get(key)}
+    bars += [(name, "chance", share, 0, (share, share)) for name, share in aside.items()]
     if len(bars) < 2:
         return []
 
     def draw(canvas: Canvas, theme: plots.Theme) -> None:
         axis = canvas.subplots()
-        for place, (_, color, share, tested) in enumerate(reversed(bars)):
-            low, high = counts.interval(share * tested, tested) if tested and figure == "top1" else (share, share)
+        for place, (_, color, share, _, (low, high)) in enumerate(reversed(bars)):
             axis.barh(place, 100 * share, 0.62, color=theme.color(color))
             if high > low:
                 axis.plot([100 * low, 100 * high], [place, place], color=theme.named["ink"], linewidth=1.2)
@@ -163,9 +172,9 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
         axis.spines["left"].set_visible(False)
 
     data = [
-        {"what": name, "of 100": round(100 * share, 2), "tested": tested or None} for name, _, share, tested in bars
+        {"what": name, "of 100": round(100 * share, 2), "tested": tested or None} for name, _, share, tested, _ in bars
     ]
-    alt = f"Bars: {'; '.join(f'{name}: {100 * share:.0f}' for name, _, share, _ in bars)}."
+    alt = f"Bars: {'; '.join(f'{name}: {100 * share:.0f}' for name, _, share, *_ in bars)}."
     caption = "Thin lines: what a test of so few pictures leaves open (95 %)." if facts.get("tested") else ""
     return [Figure("answer", caption, plots.png(draw, 5.6, 0.75 + 0.36 * len(bars), 200), alt, data)]
 

@@ -12,6 +12,7 @@ from absl import logging
 from PIL import Image
 
 from cpc_tf.data import check, datasets, photos
+from cpc_tf.data.table import FINDINGS
 from cpc_tf.settings import ConfigError
 from tests.data.samples import encode, write_files
 
@@ -28,8 +29,10 @@ def _as_sound(root, names, max_megapixels):
         except (OSError, tf.errors.OpError):
             return 0, 0, 1
 
-    sizes = np.reshape([size(name) for name in names], [-1, 3]).astype(np.int32)
-    return {"broken": [], "huge": [], "deep": 0, "several": 0, "sizes": sizes}
+    found = np.zeros([len(names), FINDINGS], np.int64)
+    found[:, check.STATE] = check.SOUND
+    found[:, check.HEIGHT : check.PIXELS] = np.reshape([size(name) for name in names], [-1, 3])
+    return found
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ import collections
 
 import numpy as np
 import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from cpc_tf.data import catalog, check, draws
 from cpc_tf.data.config import PicturesConfig
@@ -74,10 +76,32 @@ def test_copies_are_on_one_side_of_whatever_is_drawn(pictures):
     learned, tested = ({name.replace(" - Copy", "") for name in source.names()} for source in pair[:2])
     assert not learned & tested
     assert pair.test_source.class_counts().tolist() == [4, 4]
-    assert "drawn together: 40 images in 20 groups, of --labels or of copies of one file" in pair.summary
+    assert "drawn together: 40 images in 20 groups, of --labels or of copies of one picture" in pair.summary
     assert "copies of files" not in pair.summary
+    said = catalog.open_pair(pictures({"dog/x.png": "cat/0.png"}), "test").summary
+    assert "1 image has another label than a copy: dog/x.png (cat/0" in said
     half = catalog.open_source(data, "train[:50%]").names()
     assert {*collections.Counter(name.replace(" - Copy", "") for name in half).values()} == {2}
+
+
+@pytest.mark.usefixtures("checked")
+def test_pictures_of_the_same_pixels_are_on_one_side(pictures, tmp_path):
+    """Their files differ in a date that programs write into them, or in the format."""
+    data = pictures()
+    for name in ("cat", "dog"):
+        for i in range(10):
+            image = Image.fromarray(np.full([2, 2, 3], 100 * (name == "dog") + i, np.uint8))
+            about = PngInfo()
+            about.add_text("date", "x")
+            image.save(tmp_path / "x" / name / f"{i}.png")
+            image.save(tmp_path / "x" / name / f"{i} again.png", pnginfo=about)
+            image.save(tmp_path / "x" / name / f"{i} again.bmp")
+    pair = catalog.open_pair(data, "test")
+    learned, tested = ({name.partition(".")[0].partition(" ")[0] for name in source.names()} for source in pair[:2])
+    assert not learned & tested
+    assert np.unique(pair.source.groups(), return_counts=True)[1].tolist() == [3] * 16
+    (tmp_path / "x" / "dog" / "0 of a cat.bmp").write_bytes((tmp_path / "x" / "cat" / "0 again.bmp").read_bytes())
+    assert "1 image has another label than a copy: dog/0 of a cat.bmp (cat/0" in catalog.open_pair(data, "test").summary
 
 
 def test_copies_in_both_split_folders_are_counted_and_named(pictures):
@@ -86,7 +110,7 @@ def test_copies_in_both_split_folders_are_counted_and_named(pictures):
     said = catalog.open_pair(pictures(copies, top_folders="splits"), "test").summary
     line = "2 test images are copies of files that are learned: the accuracy on them says little: "
     assert f"{line}test/0/a.png (train/0/0.png), test/1/b.png (train/0/2.png)" in said
-    assert "1 images have other labels than a copy of them: train/0/2.png (test/1/b.png)" in said
+    assert "1 image has another label than a copy: train/0/2.png (test/1/b.png)" in said
 
 
 def test_groups_of_a_table_are_on_one_side_and_copies_leave_the_pool(pictures, tmp_path):

@@ -208,3 +208,36 @@ def test_multi_label_pictures(pictures, tmp_path):
     some = restricted(pair.source, np.array([1, 3]))
     assert some.multi_label
     np.testing.assert_array_equal(some.labels(), pair.source.labels()[[1, 3]])
+
+
+def test_what_of_a_table_is_not_used_is_said(pictures):
+    rows = [f"{name},{'red cat' if i % 2 else 'red dog'},test,4" for i, name in enumerate(FLAT)]
+    table = "\n".join(["file,label,split,x y", *rows, "9.png,red cat,test,4"])
+    assert (
+        "not used: split, x y; splits are folders such as train"
+        in catalog.open_pair(pictures(FLAT, table), "test").summary
+    )
+    table = table.replace("split,x y", "xmin,ymin").replace("red ", "") + ",cup cat,cup dog"
+    said = catalog.open_pair(pictures(FLAT, table.rpartition("\n")[0]), "test").summary
+    assert "not used: xmin, ymin; boxes are read by --boxes" in said
+    table = "".join(f"/of/another/{i}.png,{('cat', 'dog', 'cat box', 'dog box')[i % 4]}\n" for i in range(40))
+    said = catalog.open_pair(pictures(FLAT, table), "test").summary
+    assert "without their folders, which are nowhere: /of/another" in said
+    assert (
+        "classes of several words that other classes have, too: cat box, dog box; each is taken for one class" in said
+    )
+
+
+def test_a_class_with_a_line_break_is_refused(pictures):
+    table = '1.png,"cat\nx"\n2.png,dog\n'
+    with pytest.raises(
+        ConfigError, match=r'its class "cat\\nx" in train has a line break or another control character'
+    ):
+        catalog.open_labelled(pictures(FLAT, table), "train", "split")
+
+
+def test_a_folder_with_a_comma_in_its_name(tmp_path, write_folder, cache):
+    roots = [write_folder(tmp_path / name, [f"{name}.png"]) for name in ("a, b", "c")]
+    names = lambda value: catalog.open_source(PicturesConfig(unlabelled=value, data_dir=cache), "train").names()  # noqa: E731
+    assert names(roots[0]) == ["a, b.png"]
+    assert names(f"{roots[1]}, {tmp_path}") == ["a, b/a, b.png", "c/c.png"]

@@ -40,6 +40,10 @@ TABLES = [
     ('1.jpg,"[""cat"", ""dog""]"\n2.jpg,"[\'cat\']"\n', {"1.jpg": ("cat", "dog"), "2.jpg": ("cat",)}),
     ('1.jpg,"{""choices"": [""cat"", ""dog""]}"\n2.jpg,[0]\n', {"1.jpg": ("cat", "dog"), "2.jpg": ("0",)}),
     ("1.jpg,No class\n2.jpg,;\n", {"1.jpg": (), "2.jpg": None}),
+    # As Excel writes it; other tables have the columns' separator there, too.
+    ("\ufeffsep=;\r\nFile;Class\r\na/1.jpg;cat\r\n2.jpg;dog\r\n", TWO),
+    ('"sep=|"\na/1.jpg|cat\n2.jpg|dog\n', TWO),
+    ("fname,x1,y1,x2,y2,class,file\nz,1,2,3,4,cat,a/1.jpg\nz,1,2,3,4,dog,2.jpg\n", TWO),  # a box for each picture
     (
         "1.jpg,black & white\n2.jpg,crane/machine\n3.jpg,crane\n4.jpg,New York\n",
         {
@@ -57,7 +61,15 @@ def test_tables(read, content, expected):
 REFUSED = [
     ("", "is empty"),
     ("file,label\n", "a header only"),
-    ('{"images": [' + "1" * 200_000 + "]}", "which is no file and its class"),
+    ("[1" + "1" * 200_000, "which is no file and its class"),
+    ('{"file_name": "1.jpg", "label": "cat"}\n', "is JSON, which is not read here; it needs lines such as"),
+    ('[\n  {"file": "1.jpg"}]', "is JSON"),
+    ("1.jpg cat\n", "no file and its class with a comma, a semicolon or a tab between them"),
+    ("sep=;\n1.jpg;cat\n2.jpg;no class;cat\n", "line 3 has 3 columns"),
+    (
+        "filename,class,xmin,ymin,xmax,ymax\n1.jpg,cat,1,2,3,4\n1.jpg,cat,5,6,7,8\n",
+        "is a table of boxes, with 1.jpg in lines 2 and 3; .* boxes are read by --boxes=FOLDER",
+    ),
     ("1.jpg\n", "line 1 is 1.jpg, which is no file and its class"),
     ("1.jpg,cat,3,4\n", "a header must name them: file,label"),
     ("1.jpg,cat\n2.jpg\n", "line 2 has 1 columns"),
@@ -65,7 +77,8 @@ REFUSED = [
     ("1.jpg,cat\n,dog\n", "line 2 names no file"),
     (
         "1.jpg,cat\n1.jpg,dog\n",
-        "1.jpg has the class cat in line 1 and the class dog in line 2; keep one, or write .* cat;dog",
+        "1.jpg has the class cat in line 1 and the class dog in line 2; keep one, or write .* cat;dog; "
+        "if these are two pictures in different folders, write the path of each",
     ),
     ("file,path,label\na,b,c\n", "several such columns"),
     ('1.jpg,cat\n"2.jpg,dog\n', "is no line of a CSV file"),
@@ -127,6 +140,26 @@ def test_capitals_of_a_row_make_no_difference_where_nothing_else_is_meant(refuse
     assert "can be each of" in refused(labels.match, "t", labels.Content({"a.Jpg": ("x",)}), ["a.jpg", "A.JPG"])
 
 
+def test_a_path_that_leads_to_another_folder_names_no_picture(tmp_path):
+    """Two recordings have frames of the same names: the labels of day 1 were given to the pictures of day 2."""
+    for day in ("day1", "day2"):
+        (tmp_path / day).mkdir()
+    pictures, root = ["f1.jpg", "f2.jpg"], str(tmp_path / "day2")
+
+    def match(*rows):
+        table = labels.Content({row: ("x",) for row in rows})
+        found = labels.match(str(tmp_path / "labels.csv"), table, pictures, root)
+        return {row: found.rows.get(row) for row in rows}, found.cut, found.elsewhere
+
+    assert match("day1/f1.jpg") == ({"day1/f1.jpg": None}, [], ["day1"])
+    assert match(f"{tmp_path}/day1/f1.jpg")[2] == [f"{tmp_path}/day1"]
+    assert match("day2/f1.jpg") == ({"day2/f1.jpg": "f1.jpg"}, (), [])
+    assert match("/of/another/day2/f1.jpg") == ({"/of/another/day2/f1.jpg": "f1.jpg"}, (), [])
+    # Folders that are nowhere are left out, unless other rows lead here.
+    assert match("/old/f1.jpg") == ({"/old/f1.jpg": "f1.jpg"}, ["/old"], [])
+    assert match("/old/f1.jpg", "day2/f2.jpg") == ({"/old/f1.jpg": None, "day2/f2.jpg": "f2.jpg"}, (), [])
+
+
 @pytest.mark.parametrize(("first", "label", "title"), [("what", "kind", "what"), ("what", "x", ""), ("9.jpg", "y", "")])
 def test_a_first_line_without_a_picture_is_a_header_if_its_class_is_nowhere_else(first, label, title):
     table = labels.Content({first: (label,), "1.jpg": ("x",)}, {"1.jpg": "p1"}, first)
@@ -142,3 +175,25 @@ def test_rows_that_can_mean_several_pictures_or_contradict_each_other(refused):
     assert "2 and cats/2.JPG are the same picture" in refused(labels.match, "t", rows, NAMES)
     rows = labels.Content({"2": ("x",), "cats/2.JPG": ("x",)})
     assert labels.match("t", rows, NAMES).of == {"cats/2.JPG": ("x",)}
+
+
+def test_names_that_may_be_several_classes_with_a_space_between_them():
+    assert labels.sharing_words({"cat", "cat photo", "cup photo", "cup"}) == ["cat photo", "cup photo"]
+    assert labels.sharing_words({"brown bear", "polar bear", "bear", "sea lion", "sea  lion"}) == []
+
+
+class Counted(list):
+    """A list that counts how often it is read through."""
+
+    times = 0
+
+    def __iter__(self):
+        self.times += 1
+        return super().__iter__()
+
+
+def test_captions_in_the_column_of_classes_take_no_longer_for_each_more():
+    few, many = (Counted(f"a {i} caption {i + 1}" for i in range(count)) for count in (3, 30))
+    labels.joined(few)
+    labels.joined(many)
+    assert few.times == many.times

@@ -73,6 +73,7 @@ GOES_ON = {
     "capitals": (spelled("CAT", "cat"), 'one class: "CAT" is "cat" in val'),
     "accents": (spelled("caf\u00e9", "cafe\u0301"), 'one class: "caf\\xe9" is "cafe\\u0301" in val'),
     "space": (spelled("cat ", "cat"), 'one class: "cat " is "cat" in val'),
+    "without width": (spelled("cat\u200b", "cat"), 'one class: "cat\\u200b" is "cat" in val'),
     "sharp s": (spelled("Straße", "STRASSE"), 'one class: "Straße" is "STRASSE" in'),
     "only in train": ([*TWO, "train/emu"], "learned but never tested, since --test_split=val has none: emu (2)"),
     "of a third split": ([*TWO, "test/emu"], "not used: the split test (2 images)"),
@@ -109,6 +110,8 @@ REFUSED = {
     "wide letters": (spelled("\uff43\uff41\uff54", "cat"), r"of 1 class .*: cat \(2\); only --split=train has"),
     "underscore": (spelled("fire truck", "fire_truck"), r": fire_truck \(2\); only --split=train has fire truck"),
     "twice in train": ([*TWO, "train/Cat"], r'--split=train: no labels .*"Cat" and "cat" in train differ only in'),
+    "spaces": ([*TWO, "train/a  b", "train/a b"], r'no labels .*"a  b" and "a b" in train differ only in'),
+    "line break": ([*TWO, "train/e\nmu"], r'no labels .*its class "e\\nmu" in train has a line break'),
     "two for one": ([*TWO, "valid/cat"], r"--dataset=.*: its folders val and valid mean the same split"),
     "train beside": (["train/a", "train/b", "cat", "dog"], r"can be splits or classes, since train sound"),
     "empty in both": ([*TWO, "train/emu/", "val/emu/"], r"may be none: train/emu, val/emu: .*folders=classes"),
@@ -193,13 +196,24 @@ def test_detect_matches_spellings(tmp_path):
         (["cat", "Cat"], 4, "without labels: its classes"),
         (["cat", "unlabelled"], 4, "--split=train: 4 images without labels"),
         (["x/train/cat", "x/test/cat"], 2, "not used: the split test (2 images)"),
+        (
+            ["1.png"],
+            1,
+            "--batch_size=8: more than the 1 images, so that a batch has each about 8 times; --batch_size=1",
+        ),
     ],
 )
 def test_pretraining_takes_all_images_of_its_split_and_says_so(tmp_path, monkeypatch, capsys, folders, images, said):
     root = write(tmp_path / "x", folders)
     build = mock.Mock(side_effect=Seen)
     monkeypatch.setattr(pretrain, "Pretraining", build)
-    more = f"--dataset=folder:{root}", "--strategy=single", "--train_epochs=1", "--batch_size=1", "--probe_every=2"
+    more = (
+        f"--dataset=folder:{root}",
+        "--strategy=single",
+        "--train_epochs=1",
+        f"--batch_size={1 + 7 * (images == 1)}",
+        "--probe_every=2",
+    )
     with pytest.raises(Seen):
         pretrain.pretrain(cli.parse(PretrainConfig, flags(tmp_path, *more)))
     assert build.call_args.args[2] == images, "a step for each"

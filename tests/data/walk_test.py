@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
 from cpc_tf.data import check, classes, splits, walk
 from cpc_tf.data.config import DataConfig
@@ -137,6 +138,13 @@ def test_a_bucket_is_read_through_tensorflow(cache, warnings):
     assert warnings[0].startswith("ram://images: skipped: 2 files in hidden folders or folders of tools, e.g. @eaDir/3")
 
 
+def tiff(bands):
+    """A TIFF with nothing but the number of values of a pixel."""
+    tags = ImageFileDirectory_v2()
+    tags[277] = bands
+    return b"II*\0\x08\0\0\0" + tags.tobytes(8)
+
+
 JPEG = encode(Image.effect_noise((32, 32), 50), "JPEG")
 
 
@@ -150,6 +158,8 @@ JPEG = encode(Image.effect_noise((32, 32), 50), "JPEG")
         (b"\x89PNG\r\n\x1a\n" + bytes(30), "a PNG that is cut short"),
         (b"RIFF\x10\0\0\0WEBPVP8 ", "a WebP that is damaged"),
         (b"II*\0" + bytes(30), "a TIFF that is damaged"),
+        (tiff(13), "a TIFF of 13 bands; those of 1, 3 and 4 are read"),
+        (tiff(3), "a TIFF that is damaged"),
         (b"\n<!DOCTYPE html>\n<html><body>404", "HTML"),
         (b"\xef\xbb\xbf<HTML>", "HTML"),
         (b"<?xml version='1.0'?>\n<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),

@@ -165,6 +165,12 @@ def test_sizes_are_the_encoders_and_what_is_given_wins(module, flags, sizes, tol
             "from 80 labels: --head_blocks=2 --head_width=512 --stop_at_loss=0.46 --cached_views=16 --batch_size=64 "
             "--train_epochs=400",
         ),
+        (80, {"train_steps": 9}, "from 80 labels: --head_blocks=2 --head_width=512 --cached_views=16 --batch_size=64"),
+        (
+            80,  # of pictures of one's own: a preset's length is the most
+            {"train_steps": 9, "labelled": "x", "head_width": 64, "cached_views": 2},
+            "from 80 labels: --stop_at_loss=0.46 --batch_size=64",
+        ),
         (20, {"head_width": 64, "patience": 1}, "from 20 labels: --cached_views=16 --batch_size=16 --train_epochs=400"),
         (
             950,

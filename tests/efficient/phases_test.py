@@ -13,6 +13,8 @@ from cpc_tf.efficient import phases
 from cpc_tf.efficient.classifier import FROZEN, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import prepare
+from cpc_tf.evaluation.counts import interval
+from cpc_tf.evaluation.label_kinds import SINGLE_LABEL
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
@@ -28,10 +30,21 @@ FLAGS = """
 def test_a_test_whose_loss_is_no_number_ends_the_run():
     made = object.__new__(phases.Phases)
     kind = types.SimpleNamespace(score=lambda *_: {"top1": 0.1, "loss": math.nan})
-    made.inputs = types.SimpleNamespace(in_order=lambda *_: None, kind=kind)
+    made.inputs = types.SimpleNamespace(in_order=lambda *_: None, groups=lambda _: None, kind=kind)
     trainee = types.SimpleNamespace(phase=FROZEN, logits=lambda _: (None, None), rates=("encoder_rate",))
     with pytest.raises(loop.Diverged, match="loss is nan when tested, in runs/x. Try a smaller --encoder_rate"):
         made.test(replace(EfficientConfig(), workdir="runs/x"), trainee)
+
+
+def test_groups_count_once_in_the_interval_of_a_test():
+    made = object.__new__(phases.Phases)
+    groups = np.repeat(np.arange(10), 3)
+    made.inputs = types.SimpleNamespace(in_order=lambda *_: None, groups=lambda _: groups, kind=SINGLE_LABEL)
+    logits, labels = np.eye(2)[groups % 2], np.zeros(30, np.int64)
+    trainee = types.SimpleNamespace(phase=FROZEN, logits=lambda _: (logits, labels), rates=())
+    scores = made.test(EfficientConfig(), trainee).scores
+    assert (scores["effective"], scores["tested"]) == (10, 30)
+    assert (scores["top1_low"], scores["top1_high"]) == interval(5, 10)
 
 
 @pytest.mark.parametrize(

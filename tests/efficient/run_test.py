@@ -14,7 +14,7 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.data import catalog
 from cpc_tf.efficient.config import PARTS, EfficientConfig, SearchConfig
-from cpc_tf.efficient.run import efficient, prepare
+from cpc_tf.efficient.run import calibration_lines, efficient, prepare
 from cpc_tf.efficient.selection import found, select, trials
 from cpc_tf.evaluation import label_kinds, scores
 from cpc_tf.keras import keras
@@ -234,6 +234,19 @@ def test_predictions_give_the_accuracy(finished):
     assert all(1 / 3 <= float(row["probability"]) <= 1 for row in rows)
 
 
+def test_bad_probabilities_are_said_with_what_to_do():
+    """A mean probability of 72 % where 35 % were right stood in result.json only."""
+    found = {"confidence": 0.72, "accuracy": 6 / 17, "ece": 0.54, "held_out": 0, "fitted": False, "tested": 17}
+    said, note = calibration_lines({"encoder": "x", "calibration": found})
+    assert said == "probabilities: 72 % on average, 35 % are right; calibration error 54 points, not calibrated"
+    assert note.startswith("note: these probabilities are too high; go by the accuracy. --held_out keeps labels aside")
+    assert "cpc-tf classify on this encoder" in note
+    fitted = {**found, "confidence": 0.4, "fitted": True, "held_out": 12}
+    (said,) = calibration_lines({"encoder": "pixels", "calibration": fitted})
+    assert said.endswith("calibrated on 12 held-out labels")
+    assert calibration_lines({"calibration": {"ece": 0.1}}) == []
+
+
 @pytest.mark.slow
 def test_the_same_command_again_prints_the_result(finished, folder, hub_dir, capsys):
     """tests/conformance_test.py shows that nothing is tested again."""
@@ -243,6 +256,7 @@ def test_the_same_command_again_prints_the_result(finished, folder, hub_dir, cap
     assert f"fine-tuned   top-1 {result['right']} of 12 right ({100 * result['top1']:.0f} %, " in out
     assert f"mean of the classes {100 * result['class_mean']:.1f} %: " in out
     assert "the largest class" not in out  # all have four pictures
+    assert "\nprobabilities: " in out
     assert "\nnote: only 12 test pictures: " in out
     assert "top-5" not in out
 

@@ -84,7 +84,8 @@ def test_a_test_whose_loss_is_no_number_ends_the_run(monkeypatch):
     trainee = types.SimpleNamespace(strategy=None, rows=None, kind=kind, test=lambda *_, **__: (None, None))
     flags = {"geometry_from": "flags", "augment": "none", "batch_size": 1, "train_steps": 1}
     config = replace(LinearConfig(), workdir="runs/x", **flags)
-    data = catalog.Pair(types.SimpleNamespace(num_examples=1), None, "")
+    test_source = types.SimpleNamespace(groups=lambda: None)
+    data = catalog.Pair(types.SimpleNamespace(num_examples=1), test_source, "")
     with pytest.raises(loop.Diverged, match="loss is nan when tested, in runs/x. Try a smaller --learning_rate"):
         run._trained(config, None, trainee, data, None)
 

@@ -17,6 +17,13 @@ def _names(runs):
     return [method.title for method in methods.methods(runs)]
 
 
+def test_the_least_independent_pictures_of_several_seeds_count():
+    runs = [_linear("runs/a/hub", 0, tested=60), _linear("runs/b/hub", 1, tested=60, effective=10.0)]
+    (own,) = methods.methods(runs)
+    found = own.spread("top1")
+    assert (found.tested, found.independent) == (60, 10)
+
+
 def test_seeds_are_one_method():
     (own,) = methods.methods([_linear(f"runs/{name}/hub", seed) for seed, name in enumerate("abc")])
     assert len(own.runs) == 3
