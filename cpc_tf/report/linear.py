@@ -90,15 +90,15 @@ def ladder(runs: Sequence[Run]) -> list[Block]:
     steps = [(rung, method) for rung in order for method in methods(run for run in runs if run.rung == rung)]
     if not steps:
         return []
-    in_colour, rows = ["Top-1 in colour, %"] * any(IN_COLOUR in run for run in runs), []
+    rows = []
     for rung, method in steps:
         parameters = method.runs[0].identity.parameters
-        scores = [*map(method.spread, METRICS), *(method.spread(IN_COLOUR) for _ in in_colour)]
+        scores = map(method.spread, (*METRICS, IN_COLOUR))
         rows.append(Row([rung, method.title, method.architecture, *scores, parameters and parameters / 1e6]))
     about = "Linear classifiers on encoders that each change one thing of the one above."
-    about += f" {IN_COLOUR_NOTE}" if in_colour else ""
+    about += f" {IN_COLOUR_NOTE}" if any(IN_COLOUR in run for run in runs) else ""
     note = f"{about} {notes(value for row in rows for value in row.values)}".rstrip()
-    measured = ["Right (top-1), %", "Among its first five (top-5), %", *in_colour]
+    measured = ["Right (top-1), %", "Among its first five (top-5), %", "Top-1 in colour, %"]
     columns = ["Rung", "Method", "Network", *measured, "Weights, millions"]
     first = {rung: method for rung, method in reversed(steps)}
     points = [(at, *(100 * x for x in first[rung].spread("top1")[:3])) for at, rung in enumerate(order)]

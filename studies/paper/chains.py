@@ -74,7 +74,7 @@ _ON_ROTATION = (
 _FINE_TUNED = f"{_EFFICIENT} --head_blocks=0 --augment=none"
 # They learn linear classifiers on mirrored pictures in their own colours.
 _MIRRORED = f"{_LINEAR} --mirror --augment=none"
-_WHOLE = "--geometry_from=flags --resize=256 --image_size=224 --patch_size=224 --patch_stride=224"
+_WHOLE = "--geometry_from=flags --resize=256 --resize_mode=crop --image_size=224 --patch_size=224 --patch_stride=224"
 _MOCO_X4 = "imagenet/pretrain_moco --encoder=resnet50_x4 --workdir=runs/imagenet/moco_x4/pretrain"
 # The C4 recipe of other works: regions are pooled from the third stack, and the trained fourth one is their head.
 _C4 = "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer --region_head=encoder"

@@ -60,7 +60,7 @@ _IN_LADDER = f"in small by another protocol: {_LADDER}"
 # What differs from the row, beside its figure. "Pre-trained" is of other works' objectives.
 _ADAM = "pre-trained by Adam in place of SGD"
 _COLOURS = f"{_ADAM}, with colours of other magnitudes"
-_LINEAR = "then App. B's classifier, by Adam, on mirrored pictures without random crops"
+_LINEAR = "then App. B's classifier, by Adam, on mirrored crops of one size"
 _FINE_TUNED = "then App. C's two phases and their search, with a linear layer"
 _C4 = "then our schedule of detection, in two phases"
 _ROTATION = "its objective on ResNet-50 of 24 M parameters; the row's network, of Kolesnikov et al. 2019, has 86 M"
@@ -159,7 +159,7 @@ TABLE_1 = _table(
     paper.TABLE_1,
     {
         "CPC v2 - ResNet-50": State(RUNS, "", ("linear_50",)),
-        "CPC v1": State(RUNS, "", ("linear_v1",)),
+        "CPC v1": State(RUNS, "predictions and targets of 64 dimensions in place of a full matrix", ("linear_v1",)),
         "CPC v2 - ResNet-161": State(RUNS, f"in small: {_SMALL}", ("linear",)),
         "Instance Discr.": State(RUNS, f"{_COLOURS}; {_LINEAR}", ("linear_instance_bank",)),
         "Local Aggr.": State(RUNS, f"{_COLOURS}; {_BANK_ANEW}; {_LINEAR}", ("linear_local_aggregation",)),
