@@ -46,6 +46,12 @@ class Step(NamedTuple):
         return self.words[0]
 
     @property
+    def fraction(self) -> float | None:
+        """The part of the labels that it is given, if it is."""
+        given = [word.partition("=")[2] for word in self.words if word.startswith("--label_fraction=")]
+        return float(given[0]) if given else None
+
+    @property
     def state(self) -> str:
         """Whether it is done, has begun, or is to do."""
         if os.path.exists(self.made):
@@ -208,11 +214,12 @@ def main(table: str, row: str, work: str, seeds: int, also: Sequence[str], dry_r
                 "also", each, "must be a flag, as --data_dir=/data, or one of a task, as pretrain:--batch_size=256"
             )
     parts = paper.TABLE_3_FRACTIONS if {each.section for each in rows} == {"Table 3"} else paper.FRACTIONS
+    wanted = None, *parts
     keys = dict.fromkeys(key for each in rows for key in each.row.chains)
-    chains = {
-        key: CHAINS[key]._replace(fractions=tuple(f for f in CHAINS[key].fractions if f in parts)) for key in keys
-    }
-    of_seeds = [{key: steps(chain, work, seed, also) for key, chain in chains.items()} for seed in range(seeds)]
+    of_seeds = []
+    for seed in range(seeds):
+        found = {key: steps(CHAINS[key], work, seed, also) for key in keys}
+        of_seeds.append({key: [step for step in all_of if step.fraction in wanted] for key, all_of in found.items()})
     todo = unique(step for found in of_seeds for each in found.values() for step in each)
     print(listing(todo), flush=True)
     if not dry_run:

@@ -82,7 +82,7 @@ def latents_of(network, batch):
 
 
 def test_byol_s_steps_are_of_both_directions_and_the_target_follows_the_network_after_its_update(tiny_encoder):
-    training, batch = pretrained("byol", byol_hidden=6, byol_dim=4, byol_momentum=0.9)
+    training, batch = pretrained("byol", byol_hidden=32, byol_dim=4, byol_momentum=0.9)
     model = training.model
     pairs = [(model.target, model.encoder), (model.target_projector, model.projector)]
     for step in range(3):
@@ -108,7 +108,7 @@ def test_byol_s_steps_are_of_both_directions_and_the_target_follows_the_network_
 
 def test_byol_s_gradient_is_that_with_the_target_held_fixed(tiny_encoder):
     """By finite differences."""
-    training, batch = pretrained("byol", byol_hidden=6, byol_dim=4)
+    training, batch = pretrained("byol", byol_hidden=32, byol_dim=4)
     model, (views,) = training.model, batch.values()
     with tf.GradientTape() as tape:
         loss = model(views, training=True).loss
