@@ -36,7 +36,13 @@ def status(study: str, runs: Sequence[Run], found: Sequence[dict]) -> list[str]:
 def main(argv: Sequence[str]) -> None:
     """Prints the state of all studies, or does one and prints its table."""
     given = flags.FLAGS
-    places = Places(given.work, given.pictures, given.boxes, given.minutes)
+    places = Places(
+        work=given.work,
+        pictures=given.pictures,
+        boxes=given.boxes,
+        drawings=given.drawings,
+        minutes=given.minutes,
+    )
     if not argv[1:]:
         for name in runner.STUDIES:
             print("\n".join(status(name, runner.load(name).runs(places), records.read(name))), flush=True)
@@ -73,6 +79,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("work", Places().work, "folder of the runs")
     flags.DEFINE_string("pictures", Places().pictures, "folder of imagenette-224: train/CLASS and val/CLASS")
     flags.DEFINE_string("boxes", Places().boxes, "folder of bccd-voc")
+    flags.DEFINE_string("drawings", Places().drawings, "folder of Debian's openclipart-png, for coverage")
     flags.DEFINE_float("minutes", Places().minutes, "time of each objective on one core, for rivals")
     flags.DEFINE_multi_string("only", [], "FIELD=VALUE: only runs whose record has it; may be repeated")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: one a GPU, or one a core where there is no GPU")

@@ -19,7 +19,7 @@ from cpc_tf.settings import flatten, leaves
 FOLDER = pathlib.Path(__file__).parent
 CONFIGS = {"export": ExportConfig, **{f"cpc_tf.{name}": task.config for name, task in TASKS.items()}}
 # Flags that name a place, or the run. Of the first ones the last part of the path is compared, the others do not count.
-NAMED = ("dataset", "pictures", "encoder", "initial_encoder")
+NAMED = ("dataset", "pictures", "boxes", "drawings", "encoder", "initial_encoder")
 PLACES = ("module", "workdir", "output", "data_dir", "rung")
 GIVEN = ("--encoder=", "--initial_encoder=", "--module=")  # of a command: modules, whose values count
 

@@ -259,8 +259,8 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
     if near := result["nearly_the_same"]:
         yield f"{near:,} pictures are nearly the same as others: held out together, and counted once in the interval"
     if conflicts := result["conflicts"]:
-        pairs = listed([f"{name} ({other})" for name, other in conflicts])
-        yield f"{len(conflicts):,} pictures have another class than one that is nearly the same: {pairs}"
+        pairs = ", ".join(f"{name} ({other})" for name, other in conflicts[:3])
+        yield f"{len(conflicts):,} pictures have another class than one that is nearly the same, e.g. {pairs}"
     where = f", on the {result['tested']} pictures that the label page drew at random" if result["at_random"] else ""
     yield f"by cross-validation{where}: {kind.described(result)}"
     if result.get("labels_by_page") and not result["at_random"]:

@@ -35,7 +35,7 @@ DRAWS = 20
 GROUP = 3  # pictures of a group, and versions of a picture with copies
 BRIGHTNESSES = (0.85, 1.0, 1.15)
 SURE = 0.9  # probability from which on a guess is accepted
-UNLABELLED = 500  # pictures that self-training may use
+UNLABELLED = 300  # pictures that self-training may use
 
 
 class Encoded(NamedTuple):

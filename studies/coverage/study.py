@@ -17,6 +17,8 @@ from studies.coverage.measure import DRAWS, LABELS, NUMBERS
 from studies.coverage.pictures import SETS
 from studies.tables import markdown
 
+FOLDERS = {"imagenette": "pictures", "blood cells": "boxes", "drawings": "drawings"}  # set -> flag of its folder
+
 
 def runs(places: runner.Places) -> list[runner.Run]:
     """A run for each set of pictures and kind of labels, the kinds in the order of their importance."""
@@ -24,16 +26,11 @@ def runs(places: runner.Places) -> list[runner.Run]:
     for kind in LABELS:
         for name in SETS:
             result = f"{places.work}/coverage/{name.replace(' ', '_')}/{kind}/result.json"
-            command = [
-                "studies.coverage.measure",
-                f"--pictures_of={name}",
-                f"--labels={kind}",
-                f"--draws={DRAWS}",
-                f"--pictures={places.pictures}",
-                f"--boxes={places.boxes}",
-                f"--drawings={places.drawings}",
-                f"--output={result}",
-            ]
+            command = ["studies.coverage.measure", f"--pictures_of={name}", f"--labels={kind}", f"--draws={DRAWS}"]
+            if name in FOLDERS:
+                flag = FOLDERS[name]
+                command.append(f"--{flag}={getattr(places, flag)}")
+            command.append(f"--output={result}")
             found.append(runner.Run({"set": name, "labels": kind}, [(command, result)]))
     return found
 
