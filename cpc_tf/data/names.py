@@ -85,9 +85,13 @@ def is_skipped(name: str) -> bool:
 
 
 def key(name: str) -> str:
-    """Returns the same text for equal numbers, and for names that differ only in capitals, accents or outer spaces."""
+    """Returns the same text for equal numbers, and for names that differ only in what is hardly seen.
+
+    That is capitals, how accents are composed, spaces and their number, and characters without width.
+    """
     folded = unicodedata.normalize("NFC", name).casefold()
-    folded = unicodedata.normalize("NFC", folded).strip()
+    visible = "".join(letter for letter in folded if unicodedata.category(letter) != "Cf")
+    folded = " ".join(unicodedata.normalize("NFC", visible).split())
     return str(Fraction(folded)) if is_number(folded) else folded
 
 
