@@ -33,6 +33,11 @@ def escaped(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
+def written(text: str) -> str:
+    """Returns the text as a file in UTF-8 can have it: with undecodable bytes escaped, and nothing else."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def listed(names: Sequence[str]) -> str:
     """Returns the first of some names, escaped, and the number of the others."""
     few, letters = [], 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import hashlib
 import json
@@ -76,12 +75,10 @@ def open_gallery(encoder: PictureEncoder, folder: str, batch_size: int, tell: Te
     if not os.path.isdir(root):
         raise ConfigError("pictures", folder, "there is no such folder")
     pictures = files.find(folder)
-    # As the table of labels has them: not escaped for the eye.
-    pictures = dataclasses.replace(pictures, names=[os.fsdecode(path)[len(root) + 1 :] for path in pictures.paths])
     levels = encoder.intensity_range or pictures.intensity_range
     key = f"{os.path.realpath(root)}\n{encoder.digest}\n{levels}"
     cache = os.path.join(cache_folder(), "label", hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:32])
-    stats = walk.stats(root, pictures.names).tolist()
+    stats = walk.stats(root, [os.path.relpath(os.fsdecode(path), root) for path in pictures.paths]).tolist()
     versions = [f"{name} {size} {time}" for name, (size, time) in zip(pictures.names, stats)]
     with writing(cache):
         os.makedirs(cache, exist_ok=True)

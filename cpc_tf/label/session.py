@@ -24,7 +24,6 @@ from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.guesses import Figures, Guesses
 from cpc_tf.label.table import Label, Labels, LabelTable, check_classes
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import shown
 
 _ALIVE = 15  # seconds since its last request in which a page counts as open
 _PATIENCE = 3  # seconds that a request for the next pictures waits for the classifier of the last labels
@@ -115,8 +114,7 @@ class Session:
 
         Raises:
           TakenOver: another page has claimed the labels.
-          ConfigError: the class cannot have this name, it would be several classes of a picture, or the pictures are
-            no longer there.
+          ConfigError: the class cannot have this name, or it would be several classes of a picture.
           NotWritten: the table cannot be written.
 
         Returns:
@@ -129,8 +127,6 @@ class Session:
             if how in ("add", "remove", "none") and not self.config.multi_label:
                 raise ConfigError("a picture has one class here; start cpc-tf label with --multi_label for several")
             change: dict[str, Label | None] = {}
-            if indices and not there:
-                raise ConfigError(f"{shown(self._names[indices[0]])} is no longer in {self.config.pictures}")
             for file in (self._names[i] for i in there):
                 before = self.table.of[file].classes if file in self.table.of else ()
                 rest = tuple(each for each in before if each != name)
