@@ -240,7 +240,11 @@ class Session:
         likely = np.flatnonzero(shares >= (guessed.shares.max(1) if not self.config.multi_label else 0.5))
         best = self._there(int(i) for i in likely[np.argsort(-shares[likely], kind="stable")] if int(i) not in taken)
         pictures = self._judged(self._pictures([i for i, _ in zip(best, range(count))]), name)
-        return {"pictures": [{**each, "guess": name, "share": each["chance"]} for each in pictures]}
+        number = guessed.classes.index(name)
+        for picture in pictures:
+            share = float(self._shares(guessed, picture["index"])[number])
+            picture |= {"guess": name, "share": round(share, 4)}
+        return {"pictures": pictures}
 
     def map(self) -> dict[str, Any]:
         """Places of at most 2,000 pictures, the labelled ones among them, those that are alike near each other."""
@@ -383,13 +387,13 @@ class Session:
             for picture in pictures:
                 picture |= {"chance": None, "likely": False}
                 if is_known:
-                    chance = float(self._shares(picture["index"])[guessed.classes.index(name)])
+                    chance = float(self._shares(guessed, picture["index"])[guessed.classes.index(name)])
                     picture |= {"chance": round(chance, 4), "likely": level is not None and chance >= level}
         return pictures
 
-    def _shares(self, index: int) -> np.ndarray:
+    def _shares(self, guessed: Guesses, index: int) -> np.ndarray:
         """Returns the probabilities of the classes of a picture, calibrated once there are held-out guesses."""
-        shares = self._guesses.shares[index]
+        shares = guessed.shares[index]
         if self._figures is None:
             return shares
         return guesses.calibrated(shares[None], self._figures.temperature, self.config.multi_label)[0]
@@ -399,7 +403,7 @@ class Session:
             guessed, records = self._guesses, []
             for index in self._there(indices):
                 label = self.table.of.get(self._names[index])
-                share = self._shares(index) if guessed else None
+                share = self._shares(guessed, index) if guessed else None
                 records.append(
                     {
                         "index": int(index),
