@@ -153,7 +153,7 @@ class LabelTable:
                 first = file.readline()
             self._begin = _BOM if first.startswith(_BOM) else ""
             self._end = "\r\n" if first.endswith("\r\n") else "\n"
-            self._delimiter = content.delimiter
+            self._delimiter = content.delimiter if content.delimiter in ",;\t" else ","  # those that `csv_lines` quotes
         matched = labels.match(self.path, content, self._pictures)
 
         def label(row: str) -> Label | None:
