@@ -44,14 +44,21 @@ def writing(path: str) -> Iterator[None]:
 
 
 def write_file(path: str, content: str | bytes) -> None:
-    """Writes a file under a temporary name, then renames it. Raises NotWritten."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    """Writes a file under a temporary name, then renames it. Raises NotWritten.
+
+    A link stays a link: the file behind it is replaced. A file that is replaced keeps its permissions.
+    """
+    target = path if "://" in path else os.path.realpath(path)
+    temporary = f"{target}.{os.getpid()}.tmp"
     with writing(path):
-        tf.io.gfile.makedirs(os.path.dirname(path) or ".")
+        tf.io.gfile.makedirs(os.path.dirname(target))
         try:
+            if "://" not in target and os.path.exists(target):
+                with open(temporary, "wb"):
+                    shutil.copymode(target, temporary)  # before it has the content, which others may not read
             with tf.io.gfile.GFile(temporary, "wb" if isinstance(content, bytes) else "w") as file:
                 file.write(content)
-            tf.io.gfile.rename(temporary, path, overwrite=True)
+            tf.io.gfile.rename(temporary, target, overwrite=True)
         except Exception:
             with contextlib.suppress(tf.errors.OpError):
                 tf.io.gfile.remove(temporary)

@@ -20,7 +20,7 @@ from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decode import IntensityRange, decode, header
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError, parted_names
-from cpc_tf.texts import PICTURES, escaped, shown
+from cpc_tf.texts import PICTURES, shown, written
 
 _LIST = ".txt"
 _PREFETCH = 2  # batches
@@ -38,8 +38,8 @@ class Pictures:
     """Files of pictures, which need not be sound, or arrays and PIL images.
 
     Attributes:
-      names: as results show them, each on one line: relative to the folder, or as they were given; '000000.png' and so
-        on for arrays.
+      names: as results have them: relative to the folder, or as they were given, with undecodable bytes escaped;
+        '000000.png' and so on for arrays.
       paths: where the files are, as TensorFlow reads them; none for arrays.
       arrays: the arrays and PIL images; none for files.
     """
@@ -128,7 +128,7 @@ def find(images: Images, flag: str = "pictures") -> Pictures:
         names = walk.images(root)
         if not names:
             raise ConfigError(f"{where}: no picture in this folder; looked for {', '.join(walk.EXTENSIONS)}")
-        return Pictures([*map(escaped, names)], [os.fsencode(f"{root}/{name}") for name in names])
+        return Pictures([*map(written, names)], [os.fsencode(f"{root}/{name}") for name in names])
     if walk.extension(path) == _LIST and tf.io.gfile.exists(path):
         with tf.io.gfile.GFile(path, "rb") as file:
             return _of_list(file.read(), where)
@@ -139,7 +139,7 @@ def find(images: Images, flag: str = "pictures") -> Pictures:
             raise ConfigError(f"{where}: there is no {shown(name)}; name {PICTURES}")
         if tf.io.gfile.isdir(path):
             raise ConfigError(f"{where}: {shown(name)} is a folder; give one folder alone, or files")
-    return Pictures([*map(escaped, files)], [*map(os.fsencode, paths)])
+    return Pictures([*map(written, files)], [*map(os.fsencode, paths)])
 
 
 def _of_list(text: bytes, where: str) -> Pictures:
@@ -148,7 +148,7 @@ def _of_list(text: bytes, where: str) -> Pictures:
         raise ConfigError(f"{where} names no picture; it needs a path a line")
     if any(b"\0" in line for line in lines):
         raise ConfigError(f"{where}: not a list of paths")
-    return Pictures([escaped(os.fsdecode(line)) for line in lines], [os.path.expanduser(line) for line in lines])
+    return Pictures([written(os.fsdecode(line)) for line in lines], [os.path.expanduser(line) for line in lines])
 
 
 def _of_python(images: Any) -> Pictures:
@@ -160,7 +160,7 @@ def _of_python(images: Any) -> Pictures:
     are_files = [isinstance(each, (str, os.PathLike)) for each in items]
     if all(are_files):
         paths = [*map(os.fsencode, items)]
-        return Pictures([escaped(os.fsdecode(path)) for path in paths], [*map(os.path.expanduser, paths)])
+        return Pictures([written(os.fsdecode(path)) for path in paths], [*map(os.path.expanduser, paths)])
     if any(are_files):
         raise ConfigError("pictures: files beside arrays; give either files or arrays")
     for index, image in enumerate(items):

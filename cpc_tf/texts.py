@@ -19,7 +19,7 @@ _SHOWN_NAMES, _SHOWN_LETTERS = 20, 600  # of a list of files
 _NO_TEXT = ("Cc", "Zl", "Zp", "Cs")
 # What a spreadsheet runs as a formula (the last four in East Asian width), perhaps behind apostrophes, and numbers.
 _FORMULA, _NUMBER = re.compile(r"'*\s*[=@+\-\uff0b\uff0d\uff1d\uff20]"), re.compile(r"[+-]?[\d.]+(e[+-]?\d+)? ?%?")
-_QUOTED = re.compile(r'[,;\t\n"]')  # some spreadsheets take each of the first three for the end of a cell
+_QUOTED = re.compile(r'[,;\t\n\r"]')  # some spreadsheets take each of the first three for the end of a cell
 _PATTERN = "[]*?\\"  # characters with a meaning in patterns of file names
 
 
@@ -31,6 +31,11 @@ def shown(value: Any) -> str:
 def escaped(text: str) -> str:
     """Returns the text with control characters and undecodable bytes escaped."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def written(text: str) -> str:
+    """Returns the text as a file in UTF-8 can have it: with undecodable bytes escaped, and nothing else."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def listed(names: Sequence[str]) -> str:
@@ -45,12 +50,17 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(few) + more
 
 
-def csv_lines(rows: Iterable[Iterable[Any]]) -> str:
+def csv_lines(rows: Iterable[Iterable[Any]], delimiter: str = ",", end: str = "\n") -> str:
     """Returns rows of cells as lines of CSV.
 
     An apostrophe is put before texts, such as names of files, that a spreadsheet would run as a formula.
+
+    Args:
+      rows: of cells.
+      delimiter: between cells: a comma, a semicolon or a tab.
+      end: of a line.
     """
-    return "".join(",".join(map(_cell, row)) + "\n" for row in rows)
+    return "".join(delimiter.join(map(_cell, row)) + end for row in rows)
 
 
 def csv_records(records: Sequence[Mapping[str, Any]]) -> str:
@@ -61,10 +71,8 @@ def csv_records(records: Sequence[Mapping[str, Any]]) -> str:
 
 def _cell(value: Any) -> str:
     text = "" if value is None else str(value)
-    if isinstance(value, str):
-        text = text.replace("\r", " ")
-        if _FORMULA.match(text) and not _NUMBER.fullmatch(text):
-            text = f"'{text}"
+    if isinstance(value, str) and _FORMULA.match(text) and not _NUMBER.fullmatch(text):
+        text = f"'{text}"
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 

@@ -86,6 +86,15 @@ def test_files_and_lists_of_files(folder, tmp_path, monkeypatch):
     assert pictures.find("-") == pictures.find(first)
 
 
+def test_names_are_those_of_the_files(tmp_path):
+    """Not escaped for the eye: results that name no file are of no use."""
+    names = ["3.04\u202fPM.png", "a\nb.png"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"")
+    assert pictures.find(str(tmp_path)).names == names
+    assert pictures.find([tmp_path / name for name in names]).names == [f"{tmp_path}/{name}" for name in names]
+
+
 @pytest.mark.slow
 def test_huge_pictures_are_not_decoded(folder, monkeypatch):
     monkeypatch.setattr(pictures, "MAX_MEGAPIXELS", 200e-6)

@@ -16,7 +16,7 @@ FORMULAS = [
     "''-a",
     '=HYPERLINK("x").jpg',
 ]
-PLAIN = ["a=b", "+5 %", "-1.2", "-1e-05", "", "cat", "'a", "a;b", 'a "b"', "a, b", "a\nb"]
+PLAIN = ["a=b", "+5 %", "-1.2", "-1e-05", "", "cat", "'a", "a;b", 'a "b"', "a, b", "a\nb", "a\rb"]
 
 
 def test_formulas_are_texts_and_are_read_back_as_they_were():

@@ -77,8 +77,15 @@ def add(table: Table, data: PicturesConfig) -> Table:
     if not classes_of:
         raise ConfigError(f"{flag}: none of its {count} files is in {table.root}, e.g. {listed(absent)}; {there}")
     problem = f"name no picture in {table.root}, {there}"
+    # What the page of cpc-tf label wrote named a picture, which has been deleted since.
+    notes, gone = [], [row for row in absent if row in content.by]
+    if gone and len(gone) < len(classes_of) and not matched.elsewhere:
+        absent = [row for row in absent if row not in content.by]
+        notes.append(
+            f"rows of the page of cpc-tf label whose pictures are no longer there: {len(gone)}: {listed(gone)}"
+        )
     check.leave_out(flag, absent, f"{count} rows", problem, "remove or correct them")
-    notes = [f"rows of --labels without a picture: {listed(absent)}"] if absent else []
+    notes += [f"rows of --labels without a picture: {listed(absent)}"] if absent else []
     notes += [f"line 1 of --labels is taken for a header: {title}"] if title else []
     if matched.cut:
         notes.append(
@@ -134,15 +141,16 @@ def _why_unused(titles: Sequence[str]) -> str:
 class Content(NamedTuple):
     """What a table says."""
 
-    classes: Rows  # of the files as the table names them, in its order
+    classes: Rows  # of the files exactly as the table names them, in its order
     groups: Mapping[str, str] = {}  # {file: its group}, of those that have one
     first: str = ""  # the file of line 1, if that may be a header
     by: Mapping[str, str] = {}  # {file: who gave the class}, of those that say so
     titles: Sequence[str] = ()  # of the columns other than file, label and by
     others: Mapping[str, Sequence[str]] = {}  # {file: its cells in these columns}
+    delimiter: str = ","
 
 
-def read(path: str) -> Content:
+def read(path: str, may_be_empty: bool = False) -> Content:
     """Reads a table of files and classes.
 
     Columns are separated by tabs, commas or semicolons. A header such as `file,label` is optional; with one there may
@@ -154,13 +162,16 @@ def read(path: str) -> Content:
 
     Args:
       path: the table, on a disk or e.g. gs://.
+      may_be_empty: whether it may have no rows, with a header or without.
 
     Raises:
-      ConfigError: it cannot be read, is no such table, a file has different classes in two rows, or several classes are
-        written in another way.
+      ConfigError: it cannot be read, is no such table, has no rows, a file has different classes in two rows, or
+        several classes are written in another way.
     """
     where, lines = f"--labels={shown(path)}", _lines(path)
-    if not lines:
+    if not any(map(str.strip, lines)):
+        if may_be_empty:
+            return Content({})
         raise ConfigError(f"{where}: is empty; it needs lines such as pictures/1.jpg,cat")
     delimiter, columns = _columns_of(path, lines)
     content_of, line_of, others, by, titles = {}, {}, {}, {}, []
@@ -191,7 +202,7 @@ def read(path: str) -> Content:
             line_of.setdefault(name, number)
     except csv.Error as error:
         raise ConfigError(f"{where}: line {table.line_num} is no line of a CSV file ({error})") from error
-    if not content_of:
+    if not (content_of or may_be_empty):
         raise ConfigError(f"{where}: has a header only; it needs lines such as pictures/1.jpg,cat")
     classes, groups = ({name: content[i] for name, content in content_of.items()} for i in range(2))
     if pair := joined({text for labels in classes.values() for text in labels or ()}):
@@ -201,7 +212,7 @@ def read(path: str) -> Content:
         )
     groups = {name: group for name, group in groups.items() if group and not names.is_nothing(group)}
     first = "" if columns.header else next(iter(classes))
-    return Content(classes, groups, first, by, titles, others if titles else {})
+    return Content(classes, groups, first, by, titles, others if titles else {}, delimiter)
 
 
 class Matched(NamedTuple):
@@ -222,7 +233,8 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
 
     A row may have the picture's path in the folder, an absolute path or one that begins further up, or the name alone
     if no other picture has it; each of these also without the extension, with accents composed differently, and with
-    other capitals. A first row whose file and class are nowhere else is a header.
+    other capitals, spaces around it or backslashes. A picture of exactly this name goes before all of these. A first
+    row whose file and class are nowhere else is a header.
 
     A path that begins further up must lead to this folder: day1/1.jpg is not 1.jpg in day2. If its folders are nowhere,
     as those of another machine, they are left out, unless other rows do lead to this folder.
@@ -236,9 +248,16 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
     Raises:
       ConfigError: a row means several pictures, or two rows mean the same one and differ.
     """
-    exact = _Names(pictures, _composed)
+    there, exact = {*pictures}, _Names(pictures, _composed)
     alike = functools.cache(lambda: _Names(pictures, lambda text: _composed(_composed(text).casefold())))
-    found = {row: exact.find(path, row) or alike().find(path, row) for row in table.classes}
+
+    def find(row: str) -> _Found | None:
+        if row in there:
+            return _Found(row)
+        tidy = _tidied(row)
+        return exact.find(path, row) or exact.find(path, tidy) or alike().find(path, tidy)
+
+    found = {row: find(row) for row in table.classes}
     above = dict.fromkeys(place.above for place in found.values() if place)
     folders = _Folders.of(above, root, path) if root else _Folders()
     content_of, absent, row_of, groups, picture_of = {}, [], {}, {}, {}
@@ -381,10 +400,8 @@ def _parsed(path, number, row, columns):
             f"{where} has {len(row)} columns, not a file and its class; text with the separator in it needs quotes: "
             '"a.jpg","cat;dog"'
         )
-    name = csv_text(row[columns.file].strip()).replace("\\", "/")
-    while name.startswith("./"):
-        name = name[2:]
-    if not name:
+    name = csv_text(row[columns.file])
+    if not _tidied(name):
         raise ConfigError(f"{where} names no file")
     try:
         labels = _classes(csv_text(row[columns.label]))
@@ -433,6 +450,14 @@ class _Names:
 def _text(labels, group):
     named = "no label" if labels is None else f"the class {shown(';'.join(labels))}" if labels else NO_CLASS
     return f"{named} and the group {shown(group)}" if group else named
+
+
+def _tidied(name: str) -> str:
+    """Returns the name of a file without spaces around it and `./` before it, with '/' between folders."""
+    name = name.strip().replace("\\", "/")
+    while name.startswith("./"):
+        name = name[2:]
+    return name
 
 
 def _composed(text: str) -> str:

@@ -11,13 +11,14 @@ from cpc_tf.data import names
 from cpc_tf.label.config import LabelConfig
 
 
-def commands(config: LabelConfig, classes: Sequence[str], labels: int) -> dict[str, Any]:
+def commands(config: LabelConfig, classes: Sequence[str], labels: int, is_measured: bool) -> dict[str, Any]:
     """Returns {"commands": [{"what", "command"}, ...], "remarks": [line, ...]}.
 
     Args:
       config: the settings of the session.
       classes: of the labels.
       labels: how many there are.
+      is_measured: whether the page states an accuracy.
     """
     run = f"runs/{names.of_folder(config.pictures.rstrip('/')) or 'mine'}"
     encoder, chosen = f"--encoder={config.encoder}", config.encoder != LabelConfig.encoder
@@ -36,10 +37,11 @@ def commands(config: LabelConfig, classes: Sequence[str], labels: int) -> dict[s
     if labels >= FINE_TUNING_PAYS:
         tuning = ["efficient", encoder, *data, f"--workdir={run}/efficient"]
         lines["Fine-tune the encoder, too: hours, for a few points more"] = tuning
-    remarks = [
-        "Most of these pictures were chosen because they are hard, so cross-validation and a test drawn from them say "
-        "less than the accuracy on this page, which is of pictures drawn at random."
-    ]
+    remarks = ["Most of these pictures were not drawn at random: they are typical ones, or hard ones."]
+    if is_measured:
+        remarks.append("The accuracy above is of those that were, which alone stand for all pictures.")
+    else:
+        remarks.append("Too few were to say how good the classifier is: label some more, or try it on other pictures.")
     if len(classes) < 2:
         remarks = ["A classifier needs pictures of at least two classes."]
     return {

@@ -19,7 +19,10 @@ from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.table import Labels
 
 MORE = 50  # labels of the forecast
-DOUBT = 5  # times as probable as the label another class must be for the label to count as a likely slip
+SURE, ENOUGH = 0.9, 30  # part of held-out guesses that must be right for more like these to be selected; of how many
+# Times as probable as the label another class must be for the label to count as a likely slip, and the accuracy on
+# held-out labels below which none does.
+DOUBT, GOOD = 20, 0.75
 
 
 class Labelled(NamedTuple):
@@ -93,22 +96,30 @@ class Guesses(NamedTuple):
     margins: np.ndarray | None
 
 
-def guess(gallery: Gallery, given: Labelled) -> Guesses | None:
-    """Trains the classifier on labels of people and applies it to all pictures; None while there is only one class."""
+def guess(gallery: Gallery, given: Labelled, strength: float = logistic.USUAL) -> Guesses | None:
+    """Trains the classifier on labels of people and applies it to all pictures; None while there is only one class.
+
+    Args:
+      gallery: the pictures.
+      given: the labels.
+      strength: as in `logistic.fit`; that of `Figures`, for their temperature and level to hold.
+    """
     given = given.take(given.by_person)
     if not given.can_teach:
         return None
     chosen, margins = given.take(~given.sampled), None
     if chosen.can_teach:
-        shares = shares_of(gallery, chosen)
+        shares = shares_of(gallery, chosen, strength=strength)
         second, first = np.partition(shares, -2, 1)[:, -2:].T if shares.shape[1] > 1 else (0, shares[:, 0])
         margins = np.abs(2 * shares - 1).min(1) if given.labels.ndim > 1 else first - second
-    return Guesses(given.classes, shares_of(gallery, given), margins)
+    return Guesses(given.classes, shares_of(gallery, given, strength=strength), margins)
 
 
-def shares_of(gallery: Gallery, given: Labelled, others: Gallery | None = None) -> np.ndarray:
+def shares_of(
+    gallery: Gallery, given: Labelled, others: Gallery | None = None, strength: float = logistic.USUAL
+) -> np.ndarray:
     """Returns `Guesses.shares` of all pictures, or of `others`, by a classifier of the labelled ones."""
-    classifier = logistic.fit(_examples(gallery, given), logistic.USUAL)
+    classifier = logistic.fit(_examples(gallery, given), strength)
     logits = np.concatenate([classifier.logits(block) for block in (others or gallery).blocks()])
     return expit(logits) if given.labels.ndim > 1 else probabilities(logits).astype(np.float32)
 
@@ -122,7 +133,13 @@ class Figures(NamedTuple):
       accuracy, low, high: 0 to 1, and the 95 % interval; None of too few, and of multi-label classes, which have the
         mean average precision in the sentence alone.
       sentence, forecast: for people.
-      slips: (index, number of the class that the others suggest, its probability), the most doubtful first.
+      slips: (index, number of the class that the others suggest, its probability), the most doubtful first; None where
+        the classifier is not good enough to see them.
+      strength: of the classifier that guesses, see `logistic.fit`: the validated one, or the usual one if that is less.
+        Weaker regularization is more accurate, but a classifier of all labels is then surer than those of the folds,
+        whose mean is taken: on Imagenette with 72 labels, of guesses of 89 % on average 81 % were right.
+      temperature: of the probabilities, see `calibrated`.
+      level: the probability from which on guesses are likely right, see `sure_from`; None if there is none.
     """
 
     labels: int
@@ -132,7 +149,10 @@ class Figures(NamedTuple):
     high: float | None
     sentence: str
     forecast: str
-    slips: list[tuple[int, int, float]]
+    slips: list[tuple[int, int, float]] | None
+    strength: float
+    temperature: float
+    level: float | None
 
 
 def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
@@ -148,7 +168,14 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
         return None
     validated, labels, count = judged.validated, people.labels, len(people.indices)
     logits, sample = validated.logits, int(people.drawn.sum())
-    few = Figures(count, sample, None, None, None, "", "", [])
+    several = labels.ndim > 1
+    shares = calibrated(expit(logits) if several else probabilities(logits), validated.temperature, several)
+    of_guesses = {
+        "strength": min(validated.strength, logistic.USUAL),
+        "temperature": validated.temperature,
+        "level": sure_from(*held_out_guesses(shares, labels)),
+    }
+    few = Figures(count, sample, None, None, None, "", "", [], **of_guesses)
     least = random_sample.LEAST
     if not judged.at_random:
         few = few._replace(sentence=f"not measured yet: {sample} of {least} pictures drawn at random have a label")
@@ -161,18 +188,80 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
             score = judged.score(kind, labels)[kind.main]
             few = few._replace(sentence=f"mean average precision {100 * score:.0f} % on {sample} drawn at random")
         return few
-    shares = probabilities(logits, validated.temperature)
-    own, suggested = shares[np.arange(count), labels], shares.argmax(1)
-    doubtful = shares.max(1) > DOUBT * own
-    order_of_doubt = [i for i in np.argsort(own - shares.max(1), kind="stable") if doubtful[i]]
-    slips = [(int(people.indices[i]), int(suggested[i]), float(shares[i].max())) for i in order_of_doubt]
+    doubted = likely_slips(shares, labels, people.by_person)
+    slips = doubted and [(int(people.indices[i]), int(shares[i].argmax()), float(shares[i].max())) for i in doubted]
+    few = few._replace(slips=slips)
     if not judged.at_random:
-        return few._replace(slips=slips)
+        return few
     right, before = ((values.argmax(1) == labels)[people.drawn] for values in (logits, validated.halved))
     score = judged.score(kind, labels)
     sentence = f"{kind.value('top1', score)} of those drawn at random"
-    ends = score["top1"], score["top1_low"], score["top1_high"]
-    return Figures(count, sample, *ends, sentence, _forecast(right, before, count), slips)
+    ends = dict(zip(("accuracy", "low", "high"), (score[name] for name in ("top1", "top1_low", "top1_high"))))
+    return few._replace(sentence=sentence, forecast=_forecast(right, before, count), **ends)
+
+
+def calibrated(shares: np.ndarray, temperature: float, multi_label: bool) -> np.ndarray:
+    """Returns probabilities [n, classes] as those of logits that are divided by a temperature.
+
+    Args:
+      shares: of the logits as they are.
+      temperature: with which held-out guesses are as often right as their probabilities say.
+      multi_label: whether the probability of each class is for itself.
+    """
+    shares = np.asarray(shares, np.float64)
+    powers = shares ** (1 / temperature)
+    others = (1 - shares) ** (1 / temperature)
+    return powers / (powers + others if multi_label else powers.sum(1, keepdims=True))
+
+
+def held_out_guesses(shares: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the probabilities of what is guessed and whether it is right: one a picture, multi-label any number.
+
+    Args:
+      shares: [n, classes], by classifiers that did not learn these labels.
+      labels: int64 [n], or multi-label [n, classes] of 0 and 1.
+    """
+    if labels.ndim == 1:
+        return shares.max(1), shares.argmax(1) == labels
+    guessed = shares >= 0.5
+    return shares[guessed], labels[guessed] > 0.5
+
+
+def sure_from(shares: np.ndarray, right: np.ndarray) -> float | None:
+    """Returns the least probability from which on held-out guesses were right in `SURE` of the cases.
+
+    None if fewer than `ENOUGH` guesses show that. On 2,000 photographs of Imagenette with 48 to 240 labels, 91 to 99 %
+    of all guesses as sure as that were right (89 % in the worst of 24 draws, with two encoders); the sum of their
+    probabilities expected 80 to 98 %. Where few labels make 40 to 60 % of all guesses right, mostly none is so sure.
+
+    Args:
+      shares: float [n], of what is guessed.
+      right: bool [n].
+    """
+    order_of_shares = np.argsort(-shares, kind="stable")
+    shares, count = shares[order_of_shares], np.arange(1, len(shares) + 1)
+    is_last = np.append(shares[1:] != shares[:-1], True)[: len(shares)]  # of equal ones
+    enough = (np.cumsum(right[order_of_shares]) >= SURE * count) & (count >= ENOUGH) & is_last
+    return float(shares[enough][-1]) if enough.any() else None
+
+
+def likely_slips(shares: np.ndarray, labels: np.ndarray, by_person: np.ndarray) -> list[int] | None:
+    """Returns the rows whose labels may be slips, the most doubtful first; None if fewer than `GOOD` are right.
+
+    On 2,000 photographs of Imagenette with 48 to 240 labels, of which one in twenty was wrong, 89 % of what is listed
+    were slips, and 90 % of the slips were listed; without wrong ones, 1 of 100 labels. There the classifier named 75
+    to 99 % of held-out labels. With an encoder with which it named 40 to 70 %, half of what this ratio lists was right,
+    and half of the slips were not listed.
+
+    Args:
+      shares: [n, classes], by classifiers that did not learn these labels.
+      labels: int64 [n].
+      by_person: bool [n]: whether the label is no accepted guess.
+    """
+    if (shares.argmax(1) == labels)[by_person].sum() < GOOD * by_person.sum():
+        return None
+    own, best = shares[np.arange(len(labels)), labels], shares.max(1)
+    return [int(i) for i in np.argsort(own - best, kind="stable") if by_person[i] and best[i] > DOUBT * own[i]]
 
 
 def _forecast(right: np.ndarray, before: np.ndarray, count: int) -> str:

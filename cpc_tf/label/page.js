@@ -14,6 +14,9 @@ const pictureOf = new Map();
 let state = { classes: [], broken: [] };
 let view = "", loading = false, turns = 0; // turns: how often a view was asked for
 let batch = [], why = "", origin = null; // of Label; origin: the picture that the shown ones are like
+let likeness = ""; // the class that these may have
+let asked = null; // the pictures that Enter would have passed over
+const BEGIN = "Press n, type what is on the framed picture, press Enter; then each class has a key.";
 
 function make(tag, properties, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -107,7 +110,8 @@ class Grid {
 
   add(pictures, chosen = () => false) {
     for (const picture of pictures) {
-      const image = make("img", { loading: "lazy", src: `thumb/${picture.index}.jpg`, alt: picture.file, draggable: false });
+      const src = `thumb/${picture.index}.jpg`, image = make("img", { loading: "lazy", src, alt: picture.file, draggable: false });
+      image.onerror = () => fetch(src).then(({ status }) => status === 404 && drop([picture]));
       const texts = ["label", "guess"].map((className) => make("span", { className }));
       const properties = { className: "tile class", role: "option", tabIndex: -1, title: picture.file, picture };
       const tile = make("div", { ...properties, ariaSelected: chosen(picture) }, image, ...texts);
@@ -127,6 +131,15 @@ class Grid {
     tile.classList.toggle("labelled", by !== "");
     tile.classList.toggle("accepted", by === "model");
     tile.style.setProperty("--class", state.classes.find(({ name }) => name === labels[0])?.color ?? "gray");
+  }
+
+  remove(picture) {
+    const tile = this.tileOf.get(picture), place = this.tiles.indexOf(tile);
+    if (!tile) return;
+    this.tileOf.delete(picture);
+    this.tiles.splice(place, 1);
+    tile.remove();
+    this.move(this.at - (place < this.at));
   }
 
   choose(chosen) {
@@ -201,6 +214,14 @@ for (const grid of [slips, surest]) grid.element.addEventListener("focusin", () 
 const current = () => ({ label: toLabel, all: everything, check: checking })[view];
 
 // ---- What a person does. The page shows it at once, and takes it back if the server refuses it.
+// Pictures whose files are no longer there.
+function drop(pictures) {
+  if (!pictures.length) return;
+  batch = batch.filter((picture) => !pictures.includes(picture));
+  for (const grid of GRIDS) pictures.forEach((picture) => grid.remove(picture));
+  say(`${pictures.length === 1 ? pictures[0].file : quantity(pictures.length, "picture")}: no longer there`);
+}
+
 const LABELS = {
   set: (_, name) => [name],
   add: (labels, name) => [...new Set([...labels, name])],
@@ -221,6 +242,13 @@ async function give(how, name = "", { by = "person", grid = current(), pictures 
   const sent = send("label", { indices, how, class: name, by }, () => {
     remember(before);
     if (grid.tileOf.has(pictures[0])) grid.move(grid.tiles.indexOf(grid.tileOf.get(pictures[0])));
+  }).then((said) => {
+    if (!said) return said;
+    drop(pictures.filter(({ index }) => said.gone.includes(index)));
+    // The class is there under another spelling.
+    if (said.class !== name) remember(pictures.map(({ index, labels }) =>
+      ({ index, labels: [...new Set(labels.map((one) => (one === name ? said.class : one)))] })));
+    return said;
   });
   if (how === "clear" || state.multi_label) return sent;
   // The focus goes to the next picture without a label; Label goes on with new ones when there is none.
@@ -249,7 +277,13 @@ function giveClass(name, options) {
 
 function toggleClass(name) {
   const all = current()?.targets.every((picture) => picture.labels.includes(name));
-  if (name) return state.multi_label && all ? give("remove", name) : giveClass(name);
+  return state.multi_label && all ? give("remove", name) : giveClass(name);
+}
+
+// The tenth class has the key 0.
+function giveByKey(key) {
+  const name = classNames()[(Number(key) + 9) % 10];
+  return name ? toggleClass(name) : say(`No class has the key ${key} yet: press n and type one`);
 }
 
 async function step(how) {
@@ -270,8 +304,9 @@ function rename(name) {
     const to = input.value.trim();
     input.onblur = null;
     input.remove();
-    if (to && to !== name && (await send("rename", { class: name, to }))) {
-      const named = (one) => (one === name ? to : one);
+    const said = to && to !== name && (await send("rename", { class: name, to }));
+    if (said) {
+      const named = (one) => (one === name ? said.class : one);
       remember([...pictureOf.values()].map(({ index, labels, guess }) =>
         ({ index, labels: [...new Set(labels.map(named))], guess: named(guess) })));
     }
@@ -301,10 +336,19 @@ async function accept() {
   if (await giveClass($("sure-class").value, options)) await showSurest();
 }
 
-function onward() {
+// An Enter too many, as after the last label of a screen, does not pass over the next one.
+function enter() {
   if (view === "check" && checking === surest) return accept();
-  if (view !== "label") return;
-  if (!origin || !toLabel.selected.length) return more();
+  const isNew = view === "label" && !loading && !origin && asked !== batch && batch.length && batch.every(({ by }) => !by);
+  if (!isNew) return onward();
+  asked = batch;
+  say("No picture here has a label yet: Enter once more passes over them");
+}
+
+function onward() {
+  if (view !== "label" || loading) return;
+  if (!origin) return more();
+  if (!toLabel.selected.length) return (location.hash = "#label");
   if (!origin.labels.length) return say("The first picture has no class yet: give one to all");
   const pictures = toLabel.selected;
   for (const name of origin.labels) giveClass(name, { pictures });
@@ -319,7 +363,6 @@ function enlarge() {
 // ---- The views: each fetches what it needs, and returns what shows it.
 function more() {
   batch = []; // what of it has no label comes again later
-  if (origin) history.pushState(null, "", "#label");
   return route();
 }
 
@@ -342,9 +385,19 @@ const scrolled = new IntersectionObserver(async (entries) => {
 async function showSurest() {
   const name = $("sure-class").value;
   const { pictures } = name ? await ask(`surest?class=${encodeURIComponent(name)}&count=${BATCH}`) : { pictures: [] };
-  surest.show(remember(pictures), () => true);
-  $("sure").textContent = pictures.length ? "Guesses, the surest first. Click those that are wrong, then accept the others: " +
-    "they stay marked as accepted guesses." : name ? `No picture without a label is guessed to be ${name}.` : "There is no class yet.";
+  surest.show(remember(pictures), ({ likely }) => likely);
+  const some = pictures.some(({ likely }) => likely) ? "Selected are those that are as sure as guesses of which nine in ten were right." :
+    "None is selected: so far no guesses are so sure that nine in ten of them would be right.";
+  text("sure", pictures.length ? `Guesses, the surest first. ${some} Click to change that, then accept: they stay marked as accepted guesses.` :
+    name ? `No picture without a label is guessed to be ${name}.` : "There is no class yet.");
+  tell();
+}
+
+// How many of some pictures are of a class, as far as their guesses tell.
+function expected(pictures, name) {
+  const known = pictures.filter(({ chance }) => typeof chance === "number");
+  if (!known.length) return "";
+  return `about ${Math.round(known.reduce((sum, { chance }) => sum + chance, 0))} of ${known.length} should be ${name}`;
 }
 
 const VIEWS = {
@@ -354,12 +407,17 @@ const VIEWS = {
         const said = await ask(`next?count=${BATCH}`);
         batch = remember(said.pictures);
         why = batch.length ? `Why these: ${said.why}` : "Every picture has a label";
+        asked = null;
       }
       return () => { origin = null; toLabel.toggles = false; toLabel.show(batch); };
     }
-    const [[one], { pictures }] = await Promise.all([look([Number(index)]), ask(`like/${index}?count=${BATCH - 1}`)]);
+    const [[one], { pictures, class: name }] = await Promise.all([look([Number(index)]), ask(`like/${index}?count=${BATCH - 1}`)]);
     const shown = [one, ...remember(pictures).filter((picture) => picture !== one)];
-    return () => { origin = one; toLabel.toggles = true; toLabel.show(shown, (picture) => !picture.by); };
+    return () => {
+      [origin, likeness] = [one, name];
+      toLabel.toggles = true;
+      toLabel.show(shown, (picture) => (picture === one ? !one.by : picture.likely));
+    };
   },
   async all() {
     const { pictures, total } = await listed(0);
@@ -370,11 +428,12 @@ const VIEWS = {
     };
   },
   async check() {
-    const { pictures } = await ask("slips");
+    const { pictures, why: none } = await ask("slips");
     await showSurest();
     return () => {
       $("slipped").textContent = state.pending ? "Computing …" : pictures.length ? `${quantity(pictures.length, "label")} that may be wrong, the most doubtful first; ` +
-        "below each stands what the pictures around it say." : "No label disagrees with the pictures around it.";
+        "below each stands what the other labels say." : none ? `Not listed: ${none}, so most of what the classifier doubts is right.` :
+        "No label disagrees with the others.";
       checking = pictures.length ? slips : surest;
       slips.show(remember(pictures.slice(0, BATCH)));
       checking.focus();
@@ -469,7 +528,7 @@ function say(what) {
 function chips() {
   if ($("chips").querySelector("input")) return; // a name is being typed
   $("chips").replaceChildren(...state.classes.map(({ name, count, accepted, color }, place) => {
-    const key = place < 9 ? [make("kbd", { textContent: place + 1 })] : [];
+    const key = place < 10 ? [make("kbd", { textContent: (place + 1) % 10 })] : [];
     const counts = make("span", { className: "muted", textContent: count,
       title: `${quantity(count, "label")}, of which ${accepted} are accepted guesses` });
     const chip = make("button", { className: "chip class" }, ...key, make("i"), make("b", { textContent: name, title: name }), counts);
@@ -500,7 +559,9 @@ function update(said) {
   text("how-many", `${quantity(broken.length, "file")} cannot be read`);
   text("files", broken.map(({ file, why }) => `${file}: ${why}`).join("\n"));
   chips();
+  document.body.classList.toggle("begins", !classes.length);
   if (others) {
+    tell();
     for (const [id, first] of [["filter", [make("option", { value: "", textContent: "every picture" })]], ["sure-class", []]]) {
       const { value } = $(id);
       $(id).replaceChildren(...first, ...classes.map(({ name }) => make("option", { value: name, textContent: name })));
@@ -515,10 +576,15 @@ function update(said) {
 // Tells what is selected, and what the buttons would do with it.
 function tell() {
   const grid = current(), count = grid?.selected.length, guesses = new Set(slips.targets.map(({ guess }) => guess));
-  text("why", origin ? `Like ${origin.file}: ${count} selected` : count ? `${count} selected` : why);
-  text("onward", !origin || !count ? "Next pictures" : origin.labels.length ? `All are ${origin.labels.join(", ")}` : "Give a class");
+  const hope = origin && expected(toLabel.selected.filter((picture) => picture !== origin), likeness), named = origin?.labels.join(", ");
+  if (view === "label") text("why", origin ? `Like ${origin.file}: ${count} selected${hope && `, ${hope}`}` : count ? `${count} selected` :
+    state.classes.length || !batch.length ? why : BEGIN);
+  text("onward", !origin ? "Next pictures" : !count ? "Back" : named ? `All are ${named}` : "Give a class");
+  $("next").hidden = view !== "label";
+  $("next").classList.toggle("main", state.classes.length > 0);
   text("guess", guesses.size === 1 ? [...guesses][0] : "the guesses");
   text("accept", `Accept ${surest.selected.length} as ${$("sure-class").value}`);
+  text("hope", expected(surest.selected, $("sure-class").value));
   $("accept").disabled = !surest.selected.length;
   if (!$("large").open || !grid?.picture) return;
   const { index, file, labels, guess, share } = grid.picture, [image, caption] = $("large").firstElementChild.children;
@@ -538,10 +604,10 @@ const KEYS = {
   r: () => rename(current()?.picture?.labels[0] ?? state.classes.at(-1)?.name),
   k: () => settle(false),
   t: () => settle(true),
-  0: () => give("clear"),
   Backspace: () => give("clear"),
+  Delete: () => give("clear"),
   "-": () => state.multi_label && give("none"),
-  Enter: onward,
+  Enter: enter,
   " ": () => ($("large").open ? $("large").close() : enlarge()),
   "?": () => ($("keys").open ? $("keys").close() : $("keys").showModal()),
 };
@@ -553,10 +619,11 @@ document.addEventListener("keydown", (event) => {
   if (["Enter", " "].includes(key) && target.closest("button, a, summary, canvas")) return; // it is theirs
   if (($("keys").open && key !== "?") || ($("large").open && key === "Escape")) return;
   const action = control && key !== "a" ? KEYS[key === "y" || shiftKey ? "redo" : "undo"] :
-    /^[1-9]$/.test(key) ? () => toggleClass(classNames()[key - 1]) :
+    /^[0-9]$/.test(key) ? () => giveByKey(key) :
     /^Arrow/.test(key) ? grid && (() => grid.step(key, shiftKey)) : !["undo", "redo"].includes(key) && KEYS[key];
   if (!action) return;
   event.preventDefault();
+  if (event.repeat && key === "Enter") return;
   action();
 });
 document.addEventListener("click", (event) => KEYS[event.target.closest("button[data-key]")?.dataset.key]?.());
@@ -565,6 +632,7 @@ for (const id of ["large", "keys"]) {
   $(id).addEventListener("close", () => current()?.focus());
 }
 $("accept").addEventListener("click", accept);
+$("next").addEventListener("click", onward);
 $("new").addEventListener("submit", (event) => {
   event.preventDefault();
   const input = $("new").firstElementChild, name = input.value.trim();

@@ -6,16 +6,18 @@ import hmac
 import io
 import json
 import pathlib
+import re
 import secrets
+import socketserver
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from PIL import Image, ImageOps
-from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 from werkzeug.wrappers import Request, Response
 
 from cpc_tf import pictures
@@ -31,6 +33,10 @@ _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _SIDES = {"thumb": 192, "picture": 1024}  # px
 _MOST = 5000  # bytes of a file name and of a class, pictures of an answer and of a change
 _LARGEST = 2**20  # bytes of a request
+_CONNECTIONS, _PATIENCE = 64, 30  # at a time, and seconds that one may be silent
+_DECODED = 2  # pictures at a time, since a single one can take a gigabyte
+_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF")
+_HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -66,6 +72,7 @@ class Page:
 
     def __init__(self, session: Session):
         self.session, self.token = session, secrets.token_urlsafe(18)
+        self._decoding = threading.BoundedSemaphore(_DECODED)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable) -> Any:
         request = Request(environ)
@@ -86,10 +93,10 @@ class Page:
 
     def _answer(self, request: Request) -> Response:
         # Another host would be a page that leads here by DNS rebinding; another origin a page that is open beside this.
-        if urlsplit(f"//{request.host}").hostname not in ("127.0.0.1", "localhost", "::1"):
+        host = request.headers.get("Host", "")
+        if not _HERE.fullmatch(host):
             raise Refused(403, "this page is at 127.0.0.1")
-        origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.host:
+        if request.headers.get("Origin", f"http://{host}") != f"http://{host}":
             raise Refused(403, "a request from another page")
         token, _, path = request.path.lstrip("/").partition("/")
         if not hmac.compare_digest(token.encode(), self.token.encode()):
@@ -103,28 +110,25 @@ class Page:
         kind, _, name = path.partition("/")
         if kind in _SIDES and name.endswith(".jpg"):
             index = self._index(name.removesuffix(".jpg"))
-            return Response(
-                self._jpeg(index, _SIDES[kind]),
-                mimetype="image/jpeg",
-                headers={"Cache-Control": "private, max-age=3600"},
-            )
+            if not self.session.is_there(index):
+                raise Refused(404, "this picture is no longer there")
+            with self._decoding:
+                data = self._jpeg(index, _SIDES[kind])
+            return Response(data, mimetype="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
         return _json(self._asked(path, request.args))
 
     def _asked(self, path: str, words: Any) -> dict[str, Any]:
-        def number(name: str, default: int) -> int:
-            return _whole(words.get(name, default), _MOST if name == "count" else 10**9)
-
-        name = words.get("class", "")
+        name, count = words.get("class", ""), _whole(words.get("count", 24), _MOST, least=1)
         if path == "state":
             return self.session.state(words.get("page", ""))
         if path == "next":
-            return self.session.next(number("count", 24))
+            return self.session.next(count)
         if path.startswith("like/"):
-            return self.session.like(self._index(path.removeprefix("like/")), number("count", 24))
+            return self.session.like(self._index(path.removeprefix("like/")), count)
         if path == "all":
-            return self.session.all(number("start", 0), number("count", 200), name)
+            return self.session.all(_whole(words.get("start", 0), 10**9), count, name)
         if path == "surest":
-            return self.session.surest(name, number("count", 24))
+            return self.session.surest(name, count)
         if path in ("slips", "map", "commands"):
             return getattr(self.session, path)()
         raise Refused(404, "there is no such address")
@@ -156,7 +160,7 @@ class Page:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-                with Image.open(of_one.paths[0]) as image:
+                with Image.open(of_one.paths[0], formats=_FORMATS) as image:
                     if image.mode[0] in "IF":  # of more than 8 bits
                         raise OSError(image.mode)
                     image.draft("RGB", (side, side))  # a JPEG is decoded at about this size
@@ -169,15 +173,46 @@ class Page:
         return stream.getvalue()
 
 
-def serve(page: Page, port: int) -> BaseWSGIServer:
+def serve(page: Page, port: int) -> Server:
     """Returns a server on 127.0.0.1 that is not yet started. Raises ConfigError if the port is taken."""
     try:
-        return make_server("127.0.0.1", port, page, threaded=True, request_handler=_Quiet)
+        return Server("127.0.0.1", port, page, _Handler)
     except (OSError, SystemExit) as error:  # werkzeug exits where a port is taken
         raise ConfigError("port", port, "is taken by another program; 0 takes a free one") from error
 
 
-class _Quiet(WSGIRequestHandler):
+class Server(ThreadedWSGIServer):
+    """A thread for each connection, but no more than `_CONNECTIONS`: who opens many gets no answer."""
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self._free = threading.BoundedSemaphore(_CONNECTIONS)
+
+    def run(self) -> None:
+        """Answers until a signal comes, which werkzeug's own `serve_forever` would take for a usual end."""
+        try:
+            socketserver.BaseServer.serve_forever(self)
+        finally:
+            self.server_close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers a connection in a thread of its own."""
+        if self._free.acquire(timeout=1):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _PATIENCE
+
     def log(self, type: str, message: str, *args: Any) -> None:
         """Requests are not printed."""
 
@@ -197,11 +232,13 @@ def _content(request: Request) -> dict[str, Any]:
     """Returns the JSON of a request. That it says so, no form of another page can make."""
     if request.mimetype != "application/json":
         raise Refused(415, "the content is application/json")
-    if (request.content_length or 0) > _LARGEST:
+    if request.content_length is None:  # of a request in chunks
+        raise Refused(411, "the length of the content is missing")
+    if request.content_length > _LARGEST:
         raise Refused(413, f"more than {_LARGEST:,} bytes")
     try:
         content = json.loads(request.get_data())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(400, "no JSON") from error
     if not isinstance(content, dict):
         raise Refused(400, "no JSON object")
@@ -215,8 +252,8 @@ def _text(content: dict[str, Any], name: str) -> str:
     return value
 
 
-def _whole(value: Any, most: int) -> int:
+def _whole(value: Any, most: int, least: int = 0) -> int:
     text = str(value)
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= most):
-        raise Refused(404, f"a whole number of at most {most:,}")
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+        raise Refused(404, f"a whole number of {least:,} to {most:,}")
     return int(text)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from cpc_tf.data import labels, names
 from cpc_tf.data.labels import NO_CLASS, PERSON
-from cpc_tf.files import write_file
+from cpc_tf.files import write_file, writing
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import csv_lines, shown
 
 COLUMNS = ("file", "label", "by")
+_BOM = "\ufeff"  # the first character of a file, by which Excel knows that it is UTF-8
 
 
 class Label(NamedTuple):
@@ -35,8 +37,10 @@ Change = Mapping[str, Optional[Label]]  # {picture: its label; None: no label}
 class LabelTable:
     """The labels of the pictures of a folder in a CSV file.
 
-    Rows that name no picture, other columns and the order of rows stay as they are. If another program changes the
-    file, what it wrote counts; if one removes it, the labels stay and the next change writes them.
+    Rows that name no picture, other columns, the order of rows, the separator and the ends of lines stay as they are.
+    If another program changes the file, what it wrote counts; if one removes it, the labels stay and the next change
+    writes them. Several processes can change one table, on one machine or on several: each reads what the others wrote
+    and writes its own change under a lock, the file PATH.lock.
 
     Args:
       path: the file, which need not exist.
@@ -53,6 +57,7 @@ class LabelTable:
         self.path, self._pictures, self.of = path, pictures, Labels()
         self._done: list[dict[str, tuple[Label | None, Label | None]]] = []  # {picture: its label before and after}
         self._undone: list[dict[str, tuple[Label | None, Label | None]]] = []
+        self._delimiter, self._end, self._begin = ",", "\n", ""
         self._read()
 
     @property
@@ -79,12 +84,13 @@ class LabelTable:
           ConfigError: a class cannot have this name, or another program wrote a file that is no table.
           NotWritten: the file cannot be written; the labels are as before.
         """
-        self.refresh()
-        step = {name: (self.of.get(name), label) for name, label in change.items() if self.of.get(name) != label}
-        if step:
-            self._apply({name: after for name, (_, after) in step.items()})
-            self._done.append(step)
-            self._undone.clear()
+        with self._locked():
+            self.refresh()
+            step = {name: (self.of.get(name), label) for name, label in change.items() if self.of.get(name) != label}
+            if step:
+                self._apply({name: after for name, (_, after) in step.items()})
+                self._done.append(step)
+                self._undone.clear()
 
     def undo(self) -> list[str]:
         """Takes the last change back, and returns its pictures; none if there is none."""
@@ -95,15 +101,31 @@ class LabelTable:
         return self._move(self._undone, self._done, 1)
 
     def _move(self, source: list, target: list, side: int) -> list[str]:
-        self.refresh()
-        if not source:
-            return []
-        step = source[-1]
-        # What another program has changed since stays.
-        change = {name: pair[side] for name, pair in step.items() if self.of.get(name) == pair[1 - side]}
-        self._apply(change)
-        target.append(source.pop())
-        return [*change]
+        with self._locked():
+            self.refresh()
+            if not source:
+                return []
+            step = source[-1]
+            # What another program has changed since stays.
+            change = {name: pair[side] for name, pair in step.items() if self.of.get(name) == pair[1 - side]}
+            self._apply(change)
+            target.append(source.pop())
+            return [*change]
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keeps other processes from changing the file. A disk that knows no locks has none."""
+        path = f"{os.path.realpath(self.path)}.lock"
+        with writing(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            is_of_another = os.path.exists(path) and not os.access(path, os.W_OK)
+            file = os.open(path, os.O_RDONLY if is_of_another else os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(file)
 
     def _apply(self, change: Change) -> None:
         after = {**self.of, **change}
@@ -117,13 +139,21 @@ class LabelTable:
             text = "" if label is None else ";".join(label.classes) or NO_CLASS
             cells = self._others.get(row, [""] * len(self._titles))
             lines.append([row, text, "" if label is None else label.by, *cells])
-        write_file(self.path, csv_lines([[*COLUMNS, *self._titles], *lines]))
+        text = csv_lines([[*COLUMNS, *self._titles], *lines], self._delimiter, self._end)
+        write_file(self.path, self._begin + text)
         self.of, self._rows, self._written = after, [*rows], self._stamp()
 
     def _read(self) -> None:
         """Reads the file. Without one there are no labels."""
         self._written = self._stamp()
-        content = labels.read(self.path) if self._written else labels.Content({})
+        content = labels.Content({})
+        if self._written:
+            content = labels.read(self.path, may_be_empty=True)
+            with open(self.path, encoding="utf-8", newline="") as file:
+                first = file.readline()
+            self._begin = _BOM if first.startswith(_BOM) else ""
+            self._end = "\r\n" if first.endswith("\r\n") else "\n"
+            self._delimiter = content.delimiter if content.delimiter in ",;\t" else ","  # those that `csv_lines` quotes
         matched = labels.match(self.path, content, self._pictures)
 
         def label(row: str) -> Label | None:
@@ -137,10 +167,10 @@ class LabelTable:
         values = {name: label(row) for row, name in matched.rows.items()}
         self.of = {name: value for name, value in values.items() if value is not None}
 
-    def _stamp(self) -> tuple[int, int] | None:
+    def _stamp(self) -> tuple[int, int, int] | None:
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(self.path)
-            return status.st_mtime_ns, status.st_size
+            return status.st_mtime_ns, status.st_size, status.st_ino
         return None
 
 

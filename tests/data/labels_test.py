@@ -24,7 +24,7 @@ TWO = {"a/1.jpg": ("cat",), "2.jpg": ("dog",)}
 TABLES = [
     ("a/1.jpg,cat\n2.jpg,dog\n", TWO),
     ("\ufeffFilename;Class\r\na/1.jpg;cat\r\n2.jpg;dog\r\n", TWO),
-    ("a\\1.jpg\tcat\n\n./2.jpg\t dog \n2.jpg\tdog\n", TWO),
+    ("a\\1.jpg\tcat\n\n./2.jpg\t dog \n2.jpg\tdog\n", {"a\\1.jpg": ("cat",), "./2.jpg": ("dog",), "2.jpg": ("dog",)}),
     ("\n  \nfile,label\na/1.jpg,cat\n2.jpg,dog\n", TWO),
     ("label,width,image\ncat,10,a/1.jpg\ndog,20,2.jpg\n", TWO),  # columns in any order, some unused
     ('"a, b.jpg","cat"\n"c;d.jpg",x\n', {"a, b.jpg": ("cat",), "c;d.jpg": ("x",)}),

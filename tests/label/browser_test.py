@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import shutil
+import signal
 import threading
 import time
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cpc_tf.classify import logistic
+from cpc_tf.label import guesses
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.server import Page, serve
@@ -55,11 +58,14 @@ class Served:
         gallery = Gallery(Pictures(names, paths), features, np.arange(len(names)), directions, {})
         page = Page(Session(LabelConfig(pictures="my_pictures", labels=str(table)), gallery))
         self.server = serve(page, 0)
-        self.address, self.table = f"http://127.0.0.1:{self.server.port}/{page.token}/", table
+        self.address, self.table, self.names = f"http://127.0.0.1:{self.server.port}/{page.token}/", table, names
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def labels(self):
         return labels_in(self.table)
+
+    def color(self, file):
+        return ("red", "green", "blue")[self.names.index(file) % 3]
 
     def close(self):
         self.server.shutdown()
@@ -67,7 +73,9 @@ class Served:
 
 
 @pytest.fixture
-def served(folder, tmp_path):
+def served(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(guesses, "ENOUGH", 20)  # fewer than the labels of a screen
+    monkeypatch.setattr(logistic, "STRENGTHS", (logistic.USUAL,))
     names = sorted(path.name for path in folder.iterdir())
     with contextlib.closing(Served([bytes(folder / name) for name in names], names, tmp_path / "labels.csv")) as served:
         yield served
@@ -121,6 +129,26 @@ class Browser:
         while not holds():
             assert time.time() < end, f"not {what}: {self.text('count')}; {self.text('alert')}"
             time.sleep(0.05)
+
+    def label_screen(self, served):
+        """Gives each picture its colour, the first three of which are new classes."""
+        for file in self.files():
+            assert self.ask("document.activeElement.title") == file
+            classes = self.ask("[...document.querySelectorAll('#chips li')].map((one) => one.dataset.name)")
+            if served.color(file) in classes:
+                self.keys(str(1 + classes.index(served.color(file))))
+            else:
+                self.new_class(served.color(file))
+        self.counted(24)
+        self.until(lambda: self.text("figures").endswith("."), "figures")  # no others are being computed
+
+    def is_in_sight(self, name):
+        return self.ask(
+            """((box) => document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2)
+            ?.closest("button") === document.getElementById(arguments[0]))
+            (document.getElementById(arguments[0]).getBoundingClientRect())""",
+            name,
+        )
 
     def counted(self, count):
         self.until(lambda: self.text("count").startswith(f"{count} of"), f"{count} labels")
@@ -178,20 +206,109 @@ def test_selections(page, served):
     assert [*page.given()] == [page.files()[place] for place in (0, 1, 2, 3, 4, 5, below + 1)]
 
 
-def test_all_like_this_one(page, served):
+def test_all_like_this_one_are_selected_as_far_as_guesses_are_sure(page, served):
     page.open(served.address)
     page.new_class("red")
     page.counted(1)
-    page.click("#pictures .tile")
     page.keys("s")
-    page.until(lambda: page.text("why").endswith(": 23 selected"), "those like it")
+    page.until(lambda: page.text("why").endswith(": 1 selected"), "those like it, of which nothing is known")
+    page.keys(Keys.ESCAPE, Keys.ENTER)
+    page.until(lambda: page.text("why").startswith("Why these"), "the same pictures again")
+    page.keys("z", hold=[Keys.CONTROL])
+    page.counted(0)
+    page.open(served.address)
+    page.label_screen(served)
+    page.until(lambda: not page.given(), "the next pictures")
+    first, left = (
+        page.files()[0],
+        20 - sum(label == served.color(page.files()[0]) for label in served.labels().values()),
+    )
+    page.keys("s")
+    page.until(lambda: "should be" in page.text("why"), "those like it")
+    hope = f"about {left - 1} of {left - 1} should be {served.color(first)}"
+    assert page.text("why") == f"Like {first}: {left} selected, {hope}"
+    page.click("#pictures .tile", 1)
     shown = page.files()
-    page.click("#pictures .tile", 5)
-    page.keys(Keys.ENTER)
-    page.counted(23)
-    assert {*served.labels()} == {*shown} - {shown[5]}
-    page.keys(Keys.ENTER)
-    page.until(lambda: page.text("why").startswith("Why these"), "the next pictures")
+    page.click(".chip", ("red", "green", "blue").index(served.color(first)))
+    page.counted(24 + left - 1)
+    assert served.labels()[first] == served.color(first)
+    assert shown[1] not in served.labels()
+
+
+def test_the_first_screen_says_what_to_do_and_no_key_is_silent(page, served):
+    page.open(served.address)
+    page.until(page.files, "pictures")
+    assert page.text("why").startswith("Press n, type what is on the framed picture")
+    page.keys("1")
+    assert "No class has the key 1 yet" in page.text("said")
+    for number in range(10):
+        page.new_class(f"class {number}")
+    top = page.ask("document.getElementById('pictures').getBoundingClientRect().top")
+    page.keys("0")
+    page.counted(11)
+    assert [*page.given().values()][9:] == ["class 9"] * 2
+    assert page.text("why").startswith("Why these")
+    page.keys("?")
+    page.click("#keys button")
+    assert not page.ask("document.getElementById('keys').open")
+    page.click("#pictures .tile", 3)
+    assert page.text("why") == "1 selected"
+    assert page.ask("document.getElementById('pictures').getBoundingClientRect().top") == top
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_next_is_in_sight_and_an_enter_too_many_passes_over_nothing(page, served, width):
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.open(served.address)
+        for number in range(12):
+            page.new_class(f"a class with a long name {number}")
+        first = page.files()
+        page.ask("scrollTo(0, document.body.scrollHeight)")
+        assert page.is_in_sight("next")
+        assert page.ask("document.documentElement.scrollWidth") <= width
+        page.keys("1" * 12, Keys.ENTER, Keys.ENTER)  # some of them before the next pictures are there
+        page.counted(24)
+        page.until(lambda: page.files() and not {*page.files()} & {*first}, "the next pictures")
+        second = page.files()
+        page.keys(Keys.ENTER)
+        page.until(lambda: "once more" in page.text("said") or page.files() != second, "word of Enter")
+        assert page.files() == second
+        page.keys(Keys.ENTER)
+        page.until(lambda: {*page.files()} - {*second}, "the pictures after these")
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_deleted_picture_leaves_the_page(page, served, folder):
+    page.open(served.address)
+    page.until(page.files, "pictures")
+    shown = page.files()
+    content = (folder / shown[1]).read_bytes()
+    (folder / shown[1]).unlink()
+    try:
+        page.new_class("red")
+        page.keys("1")
+        page.until(lambda: shown[1] not in page.files(), "leave")
+        assert f"{shown[1]}: no longer there" in page.text("said")
+        page.driver.refresh()
+        page.until(page.files, "pictures")
+        page.until(lambda: "1 picture is no longer in" in page.text("remarks"), "a remark")
+        assert "of 59 labelled" in page.text("count")
+        page.open(served.address, "all")
+        page.until(lambda: len(page.files("everything")) == 59, "the others")
+    finally:
+        (folder / shown[1]).write_bytes(content)
+
+
+def test_a_class_under_another_spelling_is_the_one_that_is_there(page, served):
+    page.open(served.address)
+    page.new_class("red")
+    page.new_class("RED")
+    page.counted(2)
+    page.until(lambda: [*page.given().values()] == ["red", "red"], "one class")
+    assert {*served.labels().values()} == {"red"}
 
 
 def test_an_error_takes_the_label_back(page, served):
@@ -243,21 +360,17 @@ def test_names_are_text(page, served):
 
 def test_accepts_the_surest_guesses(page, served):
     page.open(served.address)
-    page.new_class("red")
-    page.new_class("blue")
-    page.keys("121212")
-    page.counted(8)
-    page.until(lambda: page.text("figures").endswith("."), "figures")  # no others are being computed
+    page.label_screen(served)
     assert "drawn at random" in page.text("figures")
     page.click("nav a", 2)
     page.until(lambda: page.files("surest"), "guesses")
-    shown = page.files("surest")
+    shown, name = page.files("surest"), page.ask("document.getElementById('sure-class').value")
+    assert page.text("hope") == f"about {len(shown)} of {len(shown)} should be {name}"
     page.click("#surest .tile", 1)
-    assert page.text("accept") == f"Accept {len(shown) - 1} as red"
+    assert page.text("accept") == f"Accept {len(shown) - 1} as {name}"
     page.click("#accept")
     page.until(lambda: "accepted" in page.text("count"), "accepted guesses")
-    accepted = {file for file, label in served.labels().items() if label == "red"}
-    assert {*shown} - accepted == {shown[1]}
+    assert {*shown} - {*served.labels()} == {shown[1]}
 
 
 def test_5000_pictures_scroll(page, folder, tmp_path):
@@ -283,7 +396,7 @@ def test_killed_and_goes_on(page, folder, tmp_path):
     table = tmp_path / "labels.csv"
     words = [f"--pictures={folder}", f"--labels={table}", "--encoder=pixels", "--nobrowser"]
     given = 0
-    for _ in range(2):
+    for end in (signal.SIGKILL, signal.SIGTERM):
         process = processes.start("cpc_tf.label", *words)
         try:
             page.open(processes.wait_for(process, "http://").split()[-1])
@@ -294,8 +407,9 @@ def test_killed_and_goes_on(page, folder, tmp_path):
             page.counted(given + 5)
             page.keys("1111")  # some of which are under way
         finally:
-            process.kill()
+            process.send_signal(end)
             process.communicate()
+        assert process.returncode == (-9 if end == signal.SIGKILL else 143)
         labels = labels_in(table)
         assert given + 5 <= len(labels) <= given + 9
         assert {*labels.values()} == {"red"}

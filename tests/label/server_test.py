@@ -2,12 +2,17 @@
 
 import io
 import json
+import os
+import socket
+import threading
+import urllib.request
 
 import numpy as np
 import pytest
 from PIL import Image
 from werkzeug.test import Client
 
+from cpc_tf.label import server
 from cpc_tf.label.server import Page, serve
 from cpc_tf.label.session import Session
 from cpc_tf.settings import ConfigError
@@ -65,10 +70,41 @@ def test_pictures_are_served_by_number_alone(page, folder, opened):
     for path in ("thumb/99.jpg", "thumb/../../etc/passwd", "thumb/0", "picture/%2e%2e.jpg", "label.py", "nothing"):
         assert ask(page, path)[0] == 404
     Image.fromarray(np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000).save(folder / "blue/1.png")
+    assert (opened.pictures.names[1], ask(page, "thumb/1.jpg")[0]) == ("blue/1.png", 200)  # of 16 bits
     (folder / "blue/10.png").unlink()
-    for index in (1, 2):  # of 16 bits, and none any more
-        assert opened.pictures.names[index] == ("blue/1.png", "blue/10.png")[index - 1]
-        assert ask(page, f"thumb/{index}.jpg")[0] == 200
+    os.mkfifo(folder / "blue/10.png")
+    assert (opened.pictures.names[2], ask(page, "thumb/2.jpg")[0]) == ("blue/10.png", 404)
+
+
+@pytest.mark.parametrize(
+    ("path", "request_", "status"),
+    [
+        ("state", {"headers": {"Origin": "http://["}}, 403),
+        ("state", {"headers": {"Host": "[:1"}}, 403),
+        ("next?count=0", {}, 404),
+        ("label", {"method": "POST", "data": "[" * 100_000, "content_type": "application/json"}, 400),
+        (
+            "label",
+            {"method": "POST", "headers": {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}},
+            411,
+        ),
+    ],
+)
+def test_a_strange_request_is_refused_without_a_traceback(page, capsys, path, request_, status):
+    assert ask(page, path, **request_)[0] == status
+    assert capsys.readouterr().err == ""
+
+
+def test_silent_connections_end_and_do_not_keep_others_out(page, monkeypatch):
+    monkeypatch.setattr(server, "_CONNECTIONS", 2)
+    monkeypatch.setattr(server._Handler, "timeout", 0.5)
+    running = serve(page, 0)
+    threading.Thread(target=running.run, daemon=True).start()
+    silent = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(3)]
+    assert [each.recv(1) for each in silent] == [b""] * 3  # the server has closed them
+    with urllib.request.urlopen(f"http://127.0.0.1:{running.port}/{page.token}/state", timeout=20) as answer:
+        assert json.load(answer)["pictures"] == 48
+    running.shutdown()
 
 
 def test_a_failure_is_shown_and_the_page_stays(page, monkeypatch, capsys):
@@ -79,7 +115,7 @@ def test_a_failure_is_shown_and_the_page_stays(page, monkeypatch, capsys):
 
 
 def test_a_taken_port_is_refused(page):
-    server = serve(page, 0)
-    with pytest.raises(ConfigError, match=f"^--port={server.port}: is taken by another program"):
-        serve(page, server.port)
-    server.server_close()
+    first = serve(page, 0)
+    with pytest.raises(ConfigError, match=f"^--port={first.port}: is taken by another program"):
+        serve(page, first.port)
+    first.server_close()

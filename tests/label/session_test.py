@@ -6,6 +6,9 @@ import time
 import numpy as np
 import pytest
 
+from cpc_tf.classify import random_sample
+from cpc_tf.data import folder as folders
+from cpc_tf.data.config import PicturesConfig
 from cpc_tf.label import guesses
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.finish import commands
@@ -55,7 +58,7 @@ def test_labels_teach_a_classifier_that_is_measured_on_a_random_sample(session):
     (last,) = session.next(8)["pictures"]
     assert last["guess"] == last["file"].partition("/")[0]
     assert session.surest(last["guess"], 5)["pictures"][0]["index"] == last["index"]
-    assert session.like(3, 5)["pictures"] == [last]
+    assert [each["index"] for each in session.like(3, 5)["pictures"]] == [last["index"]]
     assert {each["name"]: each["count"] for each in state["classes"]} == {
         name: 16 - (name == last["guess"]) for name in ("blue", "green", "red")
     }
@@ -74,14 +77,63 @@ def test_labels_teach_a_classifier_that_is_measured_on_a_random_sample(session):
 
 
 def test_pictures_that_were_put_off_come_last_and_again_after_a_reload(session):
-    first = [each["index"] for each in session.next(10)["pictures"]]
-    second = [each["index"] for each in session.next(10)["pictures"]]
-    assert not {*first} & {*second}
+    """But for those of the random sample, which come first: without them no accuracy could be stated."""
+    sample = {*random_sample.of(session.gallery.pictures.names, 0).tolist()}
+    first = {each["index"] for each in session.next(10)["pictures"]}
+    second = {each["index"] for each in session.next(10)["pictures"]}
+    assert len(first & sample) == 2
+    assert first & second == first & sample
     session.claim("p2", force=True)
-    third = [each["index"] for each in session.next(10)["pictures"]]
-    assert third == second
-    session.next(28)
-    assert {each["index"] for each in session.next(10)["pictures"]} & {*first}
+    assert {each["index"] for each in session.next(10)["pictures"]} == second
+    session.next(20)
+    rest = {each["index"] for each in session.next(10)["pictures"]}
+    assert len(rest - sample) == 36 - 16 - 15
+    assert {each["index"] for each in session.next(10)["pictures"]} == first
+
+
+def test_a_skipped_screen_does_not_end_the_statement_of_the_accuracy(session):
+    session.next(12)
+    while session.state("p")["labelled"] < 47:
+        give(session, session.next(12)["pictures"][:12])
+    assert settled(session)["figures"]["sample"] == 12
+
+
+@pytest.mark.parametrize("other", ["CAT", " cat", "c\u200bat"])
+def test_a_class_is_there_under_another_spelling(session, other):
+    session.label("p", [0], "set", "cat", "person")
+    state = session.label("p", [1], "set", other, "person")
+    assert (state["class"], len(state["classes"]), session.table.classes) == ("cat", 1, ["cat"])
+    assert session.rename("p", "cat", "Cat")["class"] == "Cat"
+
+
+def test_classes_of_a_table_that_are_one_for_the_tasks_are_named_until_they_are_joined(config, opened):
+    with open(config.labels, "w") as file:
+        file.write("file,label\nblue/1.png,sea  lion\nblue/2.png,sea lion\n")
+    session = Session(config, opened)
+    session.claim("p", force=False)
+    assert session.state("p")["remarks"] == [
+        '"sea  lion" and "sea lion" are one class for the tasks; rename one to join them'
+    ]
+    assert session.rename("p", "sea  lion", "sea lion")["remarks"] == []
+
+
+def test_pictures_that_are_deleted_leave_the_page_and_the_table_stays_of_use(session, folder, config):
+    shown = session.next(24)["pictures"]
+    give(session, shown[:12])
+    for picture in shown[10:14]:
+        (folder / picture["file"]).unlink()
+    assert session.label("p", [shown[12]["index"]], "set", "red", "person")["gone"] == [shown[12]["index"]]
+    state = session.label("p", [each["index"] for each in shown[13:15]], "set", "red", "person")
+    assert (state["gone"], state["labelled"]) == ([shown[13]["index"]], 13)
+    gone = {each["index"] for each in shown[10:14]}
+    pages = session.next(24), session.all(0, 99, ""), session.like(shown[0]["index"], 40)
+    assert not gone & {each["index"] for page in pages for each in page["pictures"]}
+    state = session.state("p")
+    assert (state["pictures"], state["labelled"], session.all(0, 99, "")["total"]) == (44, 11, 44)
+    assert state["remarks"] == [f"4 pictures are no longer in {folder}; their rows stay in {config.labels}"]
+    assert not gone & {point[0] for point in session.map()["points"]}
+    table = folders.table_of(PicturesConfig(labelled=str(folder), labels=config.labels))
+    assert any("pictures are no longer there: 2" in note for note in table.notes)
 
 
 def test_one_page_at_a_time_changes_labels(session):
@@ -134,7 +186,7 @@ def test_accepted_guesses_are_no_labels_of_people():
 
 def test_the_commands_are_those_of_the_session():
     own = LabelConfig(pictures="my pictures/train/", labels="l.csv", encoder="pixels")
-    told = commands(own, ["other", "cat"], 600)
+    told = commands(own, ["other", "cat"], 600, is_measured=True)
     first = (
         "cpc-tf classify '--labelled=my pictures/train/' --labels=l.csv --ambiguous_folders=classes --encoder=pixels "
         "'--workdir=runs/my pictures/classify' '--pictures=my pictures/train/' "
@@ -142,4 +194,6 @@ def test_the_commands_are_those_of_the_session():
     )
     assert told["commands"][0]["command"] == first
     assert [each["command"].split()[1] for each in told["commands"]] == ["classify", "predict", "export", "efficient"]
-    assert commands(own, ["cat"], 1)["remarks"] == ["A classifier needs pictures of at least two classes."]
+    assert commands(own, ["cat"], 1, is_measured=False)["remarks"] == [
+        "A classifier needs pictures of at least two classes."
+    ]

@@ -1,5 +1,8 @@
 """The table of labels: what others wrote is kept, changes are undone, and tasks read who gave a label."""
 
+import fcntl
+import threading
+
 import numpy as np
 import pytest
 
@@ -34,15 +37,15 @@ def test_rows_columns_and_changes_of_others_are_kept(tmp_path):
     table = LabelTable(str(path), NAMES)
     assert table.of == {NAMES[0]: Label(("cat",))}
     table.change({NAMES[2]: Label(("dog",))})
-    path.write_text(path.read_text().replace("x/a/1.png,cat", "x/a/1.png,horse"))
+    path.write_text(path.read_text().replace("x/a/1.png;cat", "x/a/1.png;horse"))
     table.change({NAMES[1]: Label(("dog",))})
     assert path.read_text() == (
-        "file,label,by,camera,group\nx/a/1.png,horse,person,left,g1\nnone.png,dog,person,right,g2\n"
-        "3.png,dog,person,,\na/2.png,dog,person,,\n"
+        "file;label;by;camera;group\nx/a/1.png;horse;person;left;g1\nnone.png;dog;person;right;g2\n"
+        "3.png;dog;person;;\na/2.png;dog;person;;\n"
     )
     path.unlink()
     table.change({NAMES[1]: None})
-    assert "a/2.png,,,,\n" in path.read_text()
+    assert "a/2.png;;;;\n" in path.read_text()
     assert "horse" in path.read_text()
     path.write_text("nothing of files\n")
     with pytest.raises(ConfigError, match="which is no file and its class"):
@@ -60,6 +63,72 @@ def test_several_rows_of_a_picture_change_together_and_names_of_people_stay(tmp_
         "file,label,by\na/1.png,dog,person\nx/a/1.png,dog,person\na/2.png,cat,bert\nb/3.png,dog,person\n"
     )
     assert LabelTable(str(path), NAMES).of == table.of
+
+
+def test_a_label_stays_with_its_picture_whatever_the_name(tmp_path):
+    """As with macOS's space before PM, and names that differ in outer spaces, the form of an accent, a backslash."""
+    names = ["3.04\u202fPM.jpg", "1.jpg", " 1.jpg", "1.jpg ", "a\u0308.jpg", "\u00e4.jpg", "b\\c.jpg", "b/c.jpg"]
+    names += ["'=5.jpg", "=5.jpg", '"6".jpg', "7;8.jpg", "9\n.jpg", "10\r.jpg", ".jpg"]
+    table = LabelTable(str(tmp_path / "labels.csv"), names)
+    for number, name in enumerate(names):
+        table.change({name: Label((f"class{number}",))})
+    assert LabelTable(table.path, names).of == table.of
+    assert len(table.of) == len(names)
+
+
+def test_names_that_no_picture_has_are_read_as_other_programs_write_them(tmp_path):
+    (tmp_path / "labels.csv").write_text("file,label\n .\\A\\1.png ,cat\n./b/3.PNG,dog\n")
+    assert [*LabelTable(str(tmp_path / "labels.csv"), NAMES).of] == ["a/1.png", "b/3.png"]
+
+
+def test_the_file_behind_a_link_is_replaced_and_keeps_its_mode(tmp_path):
+    (tmp_path / "shared.csv").write_text("file,label\n")
+    (tmp_path / "shared.csv").chmod(0o640)
+    (tmp_path / "labels.csv").symlink_to("shared.csv")
+    LabelTable(str(tmp_path / "labels.csv"), NAMES).change({NAMES[0]: Label(("cat",))})
+    assert (tmp_path / "labels.csv").is_symlink()
+    assert "a/1.png,cat,person" in (tmp_path / "shared.csv").read_text()
+    assert (tmp_path / "shared.csv").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("text", ["", "\n", "file,label\n", "\ufefffile;label\r\n"])
+def test_a_table_without_rows_opens(tmp_path, text):
+    path = tmp_path / "labels.csv"
+    path.write_text(text, newline="")
+    table = LabelTable(str(path), NAMES)
+    assert table.of == {}
+    table.change({NAMES[0]: Label(("cat",))})
+    assert LabelTable(str(path), NAMES).of == table.of
+
+
+def test_excel_reads_what_it_wrote(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("\ufefffile;label;note\r\na/1.png;größer;x, y\r\n", encoding="utf-8", newline="")
+    table = LabelTable(str(path), NAMES)
+    table.change({NAMES[1]: Label(("cat", "dog"))})
+    rows = "file;label;by;note", 'a/1.png;größer;person;"x, y"', 'a/2.png;"cat;dog";person;'
+    assert path.read_bytes().decode() == "\ufeff" + "".join(f"{row}\r\n" for row in rows)
+
+
+def test_what_another_process_writes_first_is_read_first(tmp_path):
+    """The change waits for the lock beside the table, then reads what was written meanwhile."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "labels.csv").symlink_to("shared/labels.csv")
+    table = LabelTable(str(tmp_path / "labels.csv"), NAMES)
+    table.change({NAMES[0]: Label(("cat",))})
+    with open(tmp_path / "shared/labels.csv.lock") as lock, open(table.path, "a") as file:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        other = threading.Thread(target=table.change, args=[{NAMES[1]: Label(("dog",))}])
+        other.start()
+        other.join(0.2)
+        assert other.is_alive()
+        file.write("b/3.png,bird,anna\n")
+        file.flush()
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        other.join()
+    read = LabelTable(table.path, NAMES).of
+    assert read == table.of
+    assert [*read] == [NAMES[0], NAMES[2], NAMES[1]]
 
 
 @pytest.mark.parametrize("name", ["", " x", "a;b", "a\nb", "No class", "unlabelled", "n/a"])
