@@ -158,6 +158,10 @@ TABLE = [
      "^--encoder=small: CMC needs resnet50_lab, .*small_lab or base_lab$"),
     ("pretrain", "--objective=colorization --encoder=tiny_grey --augment=v1 --resize=9 --image_size=9 --patch_size=9",
      "^--augment=v1: leaves no colours for Colorization; take none$"),
+    ("pretrain", "--objective=vicreg --batch_size=1 --image_size=24 --resize=24 --patch_size=24",
+     "^--batch_size=1: VICReg learns from differences between images; take 2 or more$"),
+    ("pretrain", "--objective=cpc+instance --negative_images=1",
+     "^--negative_images=1: Instance discrimination learns from differences between images; take 2 or more$"),
     ("pretrain", "--dataset=folder:PICTURES --split=train --batch_size=4 --negative_images=3",
      "^--negative_images=3: --batch_size=4 cannot be divided into groups of so many; 1, 2, 4 would do$"),
     # ---- efficient

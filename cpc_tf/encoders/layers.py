@@ -258,7 +258,8 @@ class BatchNorm(keras.layers.BatchNormalization):
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Normalizes [N, H, W, C]; the images of a group follow each other."""
         how = BatchStatistics.now()
-        if not training or (how == BatchStatistics() and replicas() == 1):
+        # What no gradient trains, as a momentum copy, has the batch's statistics, too; Keras takes the running ones.
+        if not training or (how == BatchStatistics() and replicas() == 1 and self.trainable):
             return super().call(inputs, training=training)
         x = tf.cast(inputs, tf.float32)
         grouped = tf.reshape(x, [how.groups, -1, x.shape[-1]])  # [G, N*H*W/G, C]

@@ -62,7 +62,8 @@ class AMDIM(Contrastive):
     """Three predictions, each from either view to the other. Mixtures of features, a part of the paper, are left out.
 
     For 5 -> 5 the authors draw one place of a view; here the loss is the mean over all, its expected value. 'coarse' is
-    the feature map, 'fine' the endpoint with the next larger grid; if there is none, the feature map, too.
+    the feature map, 'fine' the endpoint with the next larger grid; if there is none, the feature map, too. ours: an
+    `Embedding` at each depth, where the authors' features have none and their embeddings end with batch norm.
     """
 
     NAME = "amdim"

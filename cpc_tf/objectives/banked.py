@@ -51,7 +51,7 @@ class Banked(Objective):
         latents = self.encode(view[:, 0], training)  # [B, D]
         vectors = tf.math.l2_normalize(self.head(latents), axis=1)  # [B, dim]
         loss, metrics = self.compared(vectors, view, index, step, training)
-        return Output(loss, metrics, latents, {"index": index, "vectors": tf.stop_gradient(vectors)})
+        return Output(loss, metrics, latents, {"index": tf.cast(index, tf.int32), "vectors": tf.stop_gradient(vectors)})
 
     def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         self.bank.update(kept["index"], kept["vectors"], self.momentum)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.views import Together, View
-from cpc_tf.encoders.layers import batch_statistics, moments
+from cpc_tf.encoders.layers import batch_statistics, has_batch_norm, moments
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras, policy
 from cpc_tf.objectives.config import ObjectiveSettings
@@ -27,7 +27,7 @@ class Output(NamedTuple):
     loss: tf.Tensor  # float32 scalar: what is minimized
     metrics: dict[str, tf.Tensor]  # float32 scalars: the other `metric_names`
     latents: tf.Tensor | None  # float32 [..., D], whose spread is monitored; None: nothing is monitored
-    kept: dict[str, tf.Tensor] | None = None  # [B, ...]: what `after_step` gets of the whole batch
+    kept: dict[str, tf.Tensor] | None = None  # float32 or int32 [B, ...]: what `after_step` gets of the whole batch
 
 
 class Figure(NamedTuple):
@@ -128,14 +128,18 @@ class Objective(keras.Model, abc.ABC):
           step: int64 scalar, from 0.
         """
 
-    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> None:
+    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> Sequence[tf.Variable]:
         """Changes variables before an epoch, counted from 0; outside of the replicas.
 
         What it does must be a function of the variables, of `epoch` and of the images.
 
         Args:
           encode_all: computes the features of all images, whole and without augmentation, float32 [N, D], in order.
+
+        Returns:
+          The trained variables that begin anew: the optimizer forgets which way their gradients pointed.
         """
+        return ()
 
     def encode(self, images: tf.Tensor, training: bool = False, network: Network | None = None) -> tf.Tensor:
         """Encodes images [B, ..., S, S, 3], float in [0, 1] or uint8, as latents [B, ..., D], float32.
@@ -143,6 +147,12 @@ class Objective(keras.Model, abc.ABC):
         `network` encodes in place of the encoder: a momentum copy.
         """
         return self._encoded(images, training, functools.partial(network or self.encoder, training=training))
+
+    def encode_views(self, views: tf.Tensor, training: bool = False, network: Network | None = None) -> tf.Tensor:
+        """Encodes views [B, V, S, S, 3] of images as latents [B, V, D]; batch norm's statistics are of one view."""
+        if not has_batch_norm(self.encoder):
+            return self.encode(views, training, network)
+        return tf.stack([self.encode(views[:, i], training, network) for i in range(views.shape[1])], 1)
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """Encodes images as `encode` does: the encoder's endpoints by name, [B, ..., h, w, C] and [B, ..., D]."""

@@ -51,9 +51,9 @@ class BYOL(Objective):
         self._follow(0.0)
 
     def call(self, view: tf.Tensor, training: bool = False, first: tf.Tensor | int = 0) -> Output:
-        """Computes the mean over both directions, of views [B, 2, S, S, 3]."""
-        latents = self.compiled(lambda view: self.encode(view, training))(view)  # [B, 2, D]
-        targets = self.compiled(lambda view: self.encode(view, training, self.target))(view)
+        """Computes the sum over both directions, of views [B, 2, S, S, 3]."""
+        latents = self.compiled(lambda view: self.encode_views(view, training))(view)  # [B, 2, D]
+        targets = self.compiled(lambda view: self.encode_views(view, training, self.target))(view)
         losses = []
         for here, there in ((0, 1), (1, 0)):  # each view with the batch's statistics of its own
             prediction = self.predictor(self.projector(latents[:, here]))

@@ -63,7 +63,8 @@ class CMC(Objective):
             for anchors, other in zip(vectors, reversed(self.banks))
         ]
         kept = {name: tf.stop_gradient(each) for name, each in zip(VIEWS, vectors)}
-        return Output(tf.add_n(losses), {"of_lightness": losses[0]}, latents, {**kept, "index": index})
+        kept["index"] = tf.cast(index, tf.int32)
+        return Output(tf.add_n(losses), {"of_lightness": losses[0]}, latents, kept)
 
     def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         for name, bank in zip(VIEWS, self.banks):

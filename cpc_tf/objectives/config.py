@@ -20,6 +20,15 @@ class ObjectiveSettings(Settings):
     PATCHES: ClassVar[bool] = True  # whether it sees the patches of a grid, not whole images or crops of them
     NEGATIVES: ClassVar[bool] = False  # whether it compares images: a `Contrastive`
     NEEDS: ClassVar[str] = ""  # what its encoder must see, the end of its name: `Entry.sees`; '': any does
+    FEWEST: ClassVar[int] = 1  # images of a batch, or of a group that gives negatives, from which it learns
+
+    def check_batch(self, batch_size: int, group: int) -> None:
+        """Raises ConfigError if nothing is learned from so few images; 0: not known yet, or a group of all."""
+        for flag, images in {"batch_size": batch_size, "negative_images": group}.items():
+            if 0 < images < self.FEWEST:
+                raise ConfigError(
+                    flag, images, f"{self.TITLE} learns from differences between images; take {self.FEWEST} or more"
+                )
 
     def check_encoder(self, encoder: str) -> None:
         """Raises ConfigError if an encoder of this name does not see what the objective needs."""
@@ -102,6 +111,7 @@ class InstanceConfig(ObjectiveSettings):
     MODEL = "cpc_tf.objectives.instance:Instance"
     TITLE = "Instance discrimination"
     PATCHES = False
+    FEWEST = 2
     NEGATIVES = True
 
     temperature: float = rate(0.1, "Divisor of cosine similarities", source="Chen et al. 2020")
@@ -142,6 +152,7 @@ class AMDIMConfig(ObjectiveSettings):
     MODEL = "cpc_tf.objectives.amdim:AMDIM"
     TITLE = "AMDIM"
     PATCHES = False
+    FEWEST = 2
     NEGATIVES = True
 
     # --n_rkhs in README.md of the authors' code, github.com/Philip-Bachman/amdim-public; larger networks: 2048, 2560.
@@ -195,6 +206,7 @@ class BYOLConfig(ObjectiveSettings):
     MODEL = "cpc_tf.objectives.byol:BYOL"
     TITLE = "BYOL"
     PATCHES = False
+    FEWEST = 2
 
     byol_hidden: int = width(4096, "Units of the hidden layers of BYOL's heads", source="Grill et al. 2020")
     byol_dim: int = width(256, "Dimension of BYOL's projections", source="Grill et al. 2020")
@@ -210,6 +222,7 @@ class VICRegConfig(ObjectiveSettings):
     MODEL = "cpc_tf.objectives.vicreg:VICReg"
     TITLE = "VICReg"
     PATCHES = False
+    FEWEST = 2
 
     vicreg_dim: int = width(8192, "Units of each layer of VICReg's expander", source="Bardes et al. 2022")
     vicreg_invariance: float = rate(25.0, "Weight of the distance of two views", source="Bardes et al. 2022")
@@ -224,6 +237,7 @@ class ExemplarConfig(ObjectiveSettings):
     MODEL = "cpc_tf.objectives.exemplar:Exemplar"
     TITLE = "Exemplar"
     PATCHES = False
+    FEWEST = 2
     NEGATIVES = True
 
     exemplar_dim: int = width(4096, "Dimension of what is compared", source="Doersch & Zisserman 2017")
@@ -258,8 +272,9 @@ class LocalAggregationConfig(ObjectiveSettings):
         0.5, "Weight of a vector in the bank when its image is seen again", source="Zhuang et al. 2019"
     )
     background: int = count(4096, "Background neighbours: the nearest in the bank", source="Zhuang et al. 2019")
-    clusterings: int = count(3, "Clusterings whose clusters are close neighbours", source="Zhuang et al. 2019")
-    clusters_of_each: int = count(30_000, "Clusters of each clustering", source="Zhuang et al. 2019", minimum=2)
+    # The authors' values: 3 of an AlexNet, 10 of a ResNet-50.
+    clusterings: int = count(3, "Clusterings whose clusters are close neighbours", source="Zhuang et al. 2019, code")
+    clusters_of_each: int = count(30_000, "Clusters of each clustering", source="Zhuang et al. 2019, code", minimum=2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -350,6 +365,10 @@ class SumConfig(ObjectiveSettings):
         for name in ("PATCHES", "NEGATIVES"):
             object.__setattr__(self, name, any(getattr(each, name) for each in self.summed.values()))
         object.__setattr__(self, "NEEDS", next((each.NEEDS for each in self.summed.values() if each.NEEDS), ""))
+
+    def check_batch(self, batch_size: int, group: int) -> None:
+        for each in self.summed.values():
+            each.check_batch(batch_size, group if each.NEGATIVES else 0)
 
     def check_encoder(self, encoder: str) -> None:
         for each in self.summed.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -40,7 +40,8 @@ class DeepCluster(Objective):
     """A linear classifier of clusters that are computed anew, as the classifier is, before each epoch.
 
     An image counts by 1 / the size of its cluster, as if clusters were drawn and then their images. The features are
-    those of images without augmentation.
+    those of images without augmentation. Caron et al. show their network gradients of grey images (Sobel); here it sees
+    colours, as all encoders do.
     """
 
     NAME = "deep_cluster"
@@ -82,7 +83,7 @@ class DeepCluster(Objective):
         is_right = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), labels)
         return Output(loss, {"accuracy": tf.reduce_mean(tf.cast(is_right, tf.float32))}, latents)
 
-    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> None:
+    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> Sequence[tf.Variable]:
         labels = clusters_of(encode_all(), self.settings.clusters, self.settings.cluster_dim, seed=epoch)
         sizes = np.bincount(labels)
         self.cluster.assign(labels.astype(np.int32))
@@ -90,3 +91,4 @@ class DeepCluster(Objective):
         kernel, bias = self.head.trainable_variables
         kernel.assign(tf.random.stateless_normal(kernel.shape, [epoch, 0], stddev=0.01))
         bias.assign(tf.zeros_like(bias))
+        return kernel, bias

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -42,7 +42,10 @@ def aggregation_loss(
 
 
 class LocalAggregation(Banked):
-    """Close neighbours are found by k-means of the bank before each epoch."""
+    """Close neighbours are found by k-means of the bank before each epoch.
+
+    ours: an image is always close to itself, also where it is not among its background neighbours.
+    """
 
     NAME = "local_aggregation"
     SUMMARY = "local aggregation (Zhuang et al., ICCV 2019)"
@@ -65,7 +68,7 @@ class LocalAggregation(Banked):
         background, temperature = self.settings.background, self.settings.aggregation_temperature
         return aggregation_loss(vectors, index, self.bank.values, self.clusters, background, temperature), {}
 
-    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> None:
+    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> Sequence[tf.Variable]:
         """Clusters the bank; before the first epoch, when it is random, each image is a cluster of its own."""
         if epoch:
             from sklearn.cluster import KMeans  # takes a second
@@ -74,3 +77,4 @@ class LocalAggregation(Banked):
             most = min(self.settings.clusters_of_each, len(bank))
             kmeans = [KMeans(most, n_init=1, max_iter=20, random_state=epoch * count + i) for i in range(count)]
             self.clusters.assign(np.stack([each.fit_predict(bank) for each in kmeans]).astype(np.int32))
+        return ()

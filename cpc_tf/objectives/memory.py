@@ -45,10 +45,9 @@ class Bank(tf.Module):
         self.values = variable(unit_vectors(images, dim, seed), "values") if images else tf.zeros([1, dim])
 
     def update(self, index: tf.Tensor, vectors: tf.Tensor, momentum: float) -> None:
-        """Mixes vectors [B, dim] into the rows `index`, [B], of length 1 then; `momentum` is the old rows' weight."""
-        rows = tf.cast(index, tf.int32)
-        mixed = momentum * tf.gather(self.values, rows) + (1.0 - momentum) * vectors
-        overwrite(self.values, rows, tf.math.l2_normalize(mixed, axis=1))
+        """Mixes vectors [B, dim] into the rows `index`, int32 [B], of length 1 then; `momentum`: the old rows' part."""
+        mixed = momentum * tf.gather(self.values, index) + (1.0 - momentum) * vectors
+        overwrite(self.values, index, tf.math.l2_normalize(mixed, axis=1))
 
     def nce_loss(
         self, vectors: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int, count: int, temperature: float

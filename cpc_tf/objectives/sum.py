@@ -6,7 +6,7 @@ Multi-task learning, as by Doersch & Zisserman 2017 (arXiv:1708.07860), with equ
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -74,11 +74,10 @@ class Sum(Objective):
             own = {key.removeprefix(f"{name}/"): x for key, x in kept.items() if key.startswith(f"{name}/")}
             each.after_step(own, step)
 
-    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> None:
+    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> Sequence[tf.Variable]:
         encode_all = functools.cache(encode_all)
-        for each in self.summed.values():
-            if each.PERIODIC:
-                each.between_epochs(epoch, encode_all)
+        periodic = [each for each in self.summed.values() if each.PERIODIC]
+        return [variable for each in periodic for variable in each.between_epochs(epoch, encode_all)]
 
 
 @functools.cache

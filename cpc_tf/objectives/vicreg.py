@@ -30,7 +30,11 @@ def variance_and_covariance(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 class VICReg(Objective):
-    """An expander of three layers; the terms are of the vectors of all replicas."""
+    """An expander of three layers; the terms are of the vectors of all replicas.
+
+    Means and weights are those of its authors' code (github.com/facebookresearch/vicreg): the distance is a mean over
+    images and features, and the hinges of both views are halved, where equations 5 and 6 of the paper sum.
+    """
 
     NAME = "vicreg"
     SUMMARY = "variance-invariance-covariance regularization (Bardes et al., ICLR 2022)"
@@ -52,11 +56,12 @@ class VICReg(Objective):
 
     def call(self, view: tf.Tensor, training: bool = False, first: tf.Tensor | int = 0) -> Output:
         """Computes the loss of views [B, 2, S, S, 3]."""
-        latents = self.compiled(lambda view: self.encode(view, training))(view)  # [B, 2, D]
+        latents = self.compiled(lambda view: self.encode_views(view, training))(view)  # [B, 2, D]
         vectors = tf.stack([self.expander(latents[:, i]) for i in range(2)], 1)  # [B, 2, T]
         replica = tf.distribute.get_replica_context()
         if replica and replica.num_replicas_in_sync > 1:
-            vectors = replica.all_gather(vectors, axis=0)
+            # Where a step is traced, what is gathered does not know its shape.
+            vectors = tf.reshape(replica.all_gather(vectors, axis=0), [-1, *vectors.shape[1:]])
         return self.compiled(self._terms)(vectors)._replace(latents=latents)
 
     def _terms(self, vectors: tf.Tensor) -> Output:

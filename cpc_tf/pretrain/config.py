@@ -112,6 +112,7 @@ class PretrainConfig(Settings):
         chosen, group = self.objective.settings, self.objective.negative_images
         chosen.check_images(self.geometry)
         chosen.check_encoder(self.encoder.encoder)
+        chosen.check_batch(self.training.batch_size, group)
         if chosen.NEEDS and self.augment.policy.always_grey:
             raise ConfigError("augment", self.augment.title, f"leaves no colours for {chosen.TITLE}; take none")
         if group and not chosen.NEGATIVES:

@@ -82,7 +82,8 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
 
         def between(step: int) -> None:
             with waiting_for(f"what --objective={config.objective.objective} does between epochs"):
-                training.model.between_epochs(step // every, lambda: features()[0])
+                anew = training.model.between_epochs(step // every, lambda: features()[0])
+                training.optimizer.forget(anew)
 
         periodic = {"between": between, "between_every": every}
     with fetching(source):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
 import tensorflow as tf
@@ -71,7 +71,7 @@ def sgd(rate: Rate, momentum: float) -> keras.optimizers.Optimizer:
     return keras.optimizers.SGD(rate, momentum=momentum, jit_compile=False)
 
 
-def adam(rate: Rate, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-7) -> keras.optimizers.Optimizer:
+def adam(rate: Rate, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-7) -> FusedAdam:
     """Adam, by default with the constants of Keras."""
     return FusedAdam(rate, beta_1=beta1, beta_2=beta2, epsilon=epsilon, jit_compile=False, name="Adam")
 
@@ -101,6 +101,15 @@ class FusedAdam(keras.optimizers.Adam):
             epsilon=self.epsilon,
             grad=gradient,
         )
+
+    def forget(self, variables: Iterable[tf.Variable]) -> None:
+        """Sets the first moments of variables to zero, since they begin anew; outside of the replicas.
+
+        The second ones stay: they say how large gradients are, and the correction of their start is that of all.
+        """
+        for variable in variables:
+            momentum = self._momentums[self._index_dict[self._var_key(variable)]]
+            momentum.assign(tf.zeros_like(momentum))
 
 
 class PolyakAverage(tf.Module):

@@ -156,7 +156,7 @@ class Trainee(tf.Module, abc.ABC):
     def losses(self, rows: Rows, *inputs: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Returns the loss to minimize and what `finished` is given, float32, of some of a replica's images.
 
-        What is named 'kept ...', of any type, goes to `after_step` instead: see there.
+        What is named 'kept ...', float32 or int32, which a TPU sums, goes to `after_step` instead: see there.
         """
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -221,7 +221,8 @@ class Trainee(tf.Module, abc.ABC):
             names = [name for name in metrics if name.startswith(KEPT)]
             kept = [metrics.pop(name) for name in names]
             metrics = self.finished(metrics)
-        kept = replica.all_reduce(tf.distribute.ReduceOp.SUM, kept) if kept else []
+        # One by one: of a list TensorFlow makes one tensor, which values of several types cannot be.
+        kept = [replica.all_reduce(tf.distribute.ReduceOp.SUM, value) for value in kept]
         gradients = replica.all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
         if self.loss_scale:
             gradients = [gradient / self.loss_scale.value for gradient in gradients]

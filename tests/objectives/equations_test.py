@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
+from cpc_tf.keras import keras
 from cpc_tf.objectives import amdim, byol, colorization, deep_cluster, exemplar, local_aggregation, memory, pirl, vicreg
 from cpc_tf.objectives.base import Pool, area_means
 from cpc_tf.objectives.cmc import CMC
@@ -16,7 +17,10 @@ from cpc_tf.objectives.config import CMCConfig, ColorizationConfig, InstanceBank
 from cpc_tf.objectives.heads import Head
 from cpc_tf.objectives.instance_bank import InstanceBank
 from cpc_tf.objectives.moco import MoCo
-from cpc_tf.settings import ConfigError
+from cpc_tf.pretrain.trainee import Pretraining
+from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training.strategy import make_strategy
+from tests.pretrain.tiny import TINY
 
 RANDOM = np.random.default_rng(0)
 
@@ -45,6 +49,108 @@ def test_vicreg_s_variance_and_covariance():
     others = sum(covariance[i, j] ** 2 for i in range(3) for j in range(3) if i != j) / 3
     found = vicreg.variance_and_covariance(tf.constant(vectors))
     np.testing.assert_allclose(found, (hinge, others), rtol=1e-5)
+
+
+def through(head, x):
+    """What a `Head` makes of [N, D]: batch norm without running statistics, scale, offset and ReLU after each layer."""
+    for dense, scale in zip(head.hidden, head.scales):
+        x = x @ dense.kernel.numpy()
+        x = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)
+        x = np.maximum(x * scale.gamma.numpy() + scale.beta.numpy(), 0)
+    return x @ head.last.kernel.numpy() + head.last.bias.numpy()
+
+
+def pretrained(name, **settings):
+    """(a trainee of pre-training, a batch of four images in two views)."""
+    whole = {"patch_size": 24, "patch_stride": 24, "learning_rate": 0.01, "clip_norm": 1e6}
+    config = replace(TINY, objective=name, **whole, **settings)
+    views = RANDOM.integers(0, 256, [4, 2, 24, 24, 3], np.uint8)
+    training = Pretraining(config, make_strategy("single"), train_steps=4, images=4)
+    return training, dict.fromkeys(config.objective.kind.VIEW.views, tf.constant(views))
+
+
+def values(layer):
+    """Place -> value of the variables, in which the order of a network that is not trained differs."""
+    places = layer.get_weight_paths() if isinstance(layer, keras.Model) else dict(enumerate(layer.weights))
+    return {place: variable.numpy() for place, variable in places.items()}
+
+
+def latents_of(network, batch):
+    """Of each view by itself, [B, D]."""
+    (views,) = batch.values()
+    return [network(views[:, i].numpy() / np.float32(255)).numpy() for i in range(2)]
+
+
+def test_byol_s_steps_are_of_both_directions_and_the_target_follows_the_network_after_its_update(tiny_encoder):
+    training, batch = pretrained("byol", byol_hidden=32, byol_dim=4, byol_momentum=0.9)
+    model = training.model
+    pairs = [(model.target, model.encoder), (model.target_projector, model.projector)]
+    for step in range(3):
+        here, there = latents_of(model.encoder, batch), latents_of(model.target, batch)
+        wanted = 0
+        for i in range(2):
+            p = through(model.predictor, through(model.projector, here[i]))
+            z = through(model.target_projector, there[1 - i])
+            p, z = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (p, z))
+            wanted += np.mean(np.sum((p - z) ** 2, 1))
+        before = [values(target) for target, _ in pairs]
+        found = training.train_step(batch)
+        assert float(found["loss"]) == pytest.approx(wanted, rel=1e-4)
+        momentum = 1 - (1 - 0.9) * (np.cos(np.pi * (step + 1) / 4) + 1) / 2
+        for (target, online), old in zip(pairs, before):
+            follows = values(online)
+            for place, now in values(target).items():
+                wanted = momentum * old[place] + (1 - momentum) * follows[place]
+                np.testing.assert_allclose(now, wanted, rtol=1e-4, atol=1e-6)
+    ahead = values(model.encoder)
+    assert max(np.abs(ahead[place] - value).max() for place, value in values(model.target).items()) > 1e-4
+
+
+def test_byol_s_gradient_is_that_with_the_target_held_fixed(tiny_encoder):
+    """By finite differences."""
+    training, batch = pretrained("byol", byol_hidden=32, byol_dim=4)
+    model, (views,) = training.model, batch.values()
+    with tf.GradientTape() as tape:
+        loss = model(views, training=True).loss
+    assert not {id(v) for v in model.trainable_variables} & {id(v) for v in model.target.variables}
+    kernel = model.projector.last.kernel
+    gradient = tape.gradient(loss, kernel)
+    direction = tf.math.l2_normalize(gradient)
+    nudged = []
+    for size in (1e-2, -1e-2):
+        kernel.assign_add(size * direction)
+        nudged.append(float(model(views, training=True).loss))
+        kernel.assign_sub(size * direction)
+    assert (nudged[0] - nudged[1]) / 2e-2 == pytest.approx(float(tf.norm(gradient)), rel=2e-2)
+
+
+def test_vicreg_s_loss_has_the_means_and_weights_of_its_authors_code(tiny_encoder):
+    training, batch = pretrained("vicreg", vicreg_dim=5)
+    model = training.model
+    for _ in range(2):
+        a, b = (through(model.expander, latents) for latents in latents_of(model.encoder, batch))
+        hinges, others = [], []
+        for z in (a, b):
+            covariance = np.cov(z.T, ddof=1)
+            hinges.append(np.mean([max(0, 1 - np.sqrt(covariance[i, i] + 1e-4)) for i in range(5)]))
+            others.append(sum(covariance[i, j] ** 2 for i in range(5) for j in range(5) if i != j) / 5)
+        wanted = 25 * np.mean((a - b) ** 2) + 25 * sum(hinges) / 2 + sum(others)
+        found = {name: float(x) for name, x in training.train_step(batch).items()}
+        assert found["loss"] == pytest.approx(wanted, rel=1e-4)
+        assert found["variance"] == pytest.approx(sum(hinges) / 2, rel=1e-4)
+
+
+def test_a_new_head_of_clusters_forgets_its_momentum(tiny_encoder):
+    training, batch = pretrained("deep_cluster", clusters=3)
+    views = {name: x[:, :1] for name, x in batch.items()}
+    training.train_step({**views, "index": tf.constant([0, 1, 2, 3], tf.int64)})
+    anew = training.model.between_epochs(1, lambda: RANDOM.normal(size=(4, 6)))
+    training.optimizer.forget(anew)
+    moments = dict(zip((id(v) for v in training.trained), training.optimizer._momentums))
+    assert {id(v) for v in anew} == {id(v) for v in training.model.head.trainable_variables}
+    for variable in training.trained:
+        is_new = any(variable is each for each in anew)
+        assert is_new == (not moments[id(variable)].numpy().any()), variable.name
 
 
 def test_exemplar_s_triplets_are_of_an_image_and_each_other_one_of_its_group():

@@ -57,9 +57,12 @@ def test_loss_and_gradients_are_the_sum_of_those_of_each_and_the_bank_gets_its_v
 def test_what_works_between_epochs_gets_one_encoding_of_the_images():
     model, encoded, seen = made("deep_cluster", "local_aggregation", "rotation"), [], {}
     for name in ("deep_cluster", "local_aggregation"):
-        model.summed[name].between_epochs = lambda epoch, encode_all, name=name: seen.update({name: encode_all()})
-    model.between_epochs(2, lambda: encoded.append(1) or len(encoded))
+        model.summed[name].between_epochs = lambda epoch, encode_all, name=name: seen.update({name: encode_all()}) or [
+            name
+        ]
+    anew = model.between_epochs(2, lambda: encoded.append(1) or len(encoded))
     assert seen == {"deep_cluster": 1, "local_aggregation": 1}
+    assert anew == ["deep_cluster", "local_aggregation"]
 
 
 def test_it_needs_what_its_objectives_need_and_exchanges_if_each_does(monkeypatch):

@@ -1,7 +1,8 @@
 """What holds for everything that the loop trains: each objective of pre-training, and each task on labels.
 
-A step of one device is compiled whole, and compared with the same step on two replicas, in parts where a task has them,
-computed operation by operation. tests/conformance_test.py compares whole runs of each task on one device and on two.
+A step of one device is compiled whole, and compared with the same step on two and on four replicas, traced as the loop
+traces it, in parts where a task has them. tests/conformance_test.py compares whole runs of each task on one device and
+on two.
 """
 
 import functools
@@ -38,7 +39,8 @@ def pretraining(name, strategy, **settings):
     kind, names = model_class(name), name.split("+")
     side = {} if any(OBJECTIVES[each].PATCHES for each in names) else {"patch_size": 24}
     own = {key: value for each in names for key, value in samples.OF_OBJECTIVE.get(each, {}).items()}
-    encoder = {"encoder": f"small_{OBJECTIVES[name].NEEDS}"} if name in OBJECTIVES and OBJECTIVES[name].NEEDS else {}
+    needs = "".join(OBJECTIVES[each].NEEDS for each in names)
+    encoder = {"encoder": f"small_{needs}"} if needs else {}
     alike = {"objective": name, "learning_rate": 0.002, "directions": 1}
     config = replace(TINY, **{**alike, **side, **encoder, **own, **settings})
     shapes = {key: [4, *view.shape(config.geometry)] for key, view in kind.VIEW.views.items()}
@@ -70,9 +72,12 @@ def boxes(canvas):
 
 
 SUM = "cpc+instance_bank"  # a patch grid and whole crops, candidates on other replicas, a bank
+# A sum with what is exchanged twice, and that of the rows "Multi-task", of lightness alone.
+SUMS = [SUM, "cpc+vicreg", "relative_position+exemplar+colorization"]
 # Name -> (strategy, settings) -> (trainee, a batch of 4).
 TRAINEES = {
-    **{name: functools.partial(pretraining, name) for name in (*OBJECTIVES, SUM)},
+    **{name: functools.partial(pretraining, name) for name in (*OBJECTIVES, *SUMS)},
+    **{f"{name} with batch norm": functools.partial(pretraining, name, norm="batch") for name in ("byol", "vicreg")},
     "linear": linear,
     **{phase: functools.partial(classification, phase) for phase in (FROZEN, FINE_TUNED, SUPERVISED)},
     "detect": detector,
@@ -82,6 +87,7 @@ TRAINEES = {
 IN_PARTS = ["instance", "rotation"]
 # Objectives with a bank or a momentum copy.
 REMEMBERING = ["byol", "cmc", "colorization", "deep_cluster", "instance_bank", "local_aggregation", "moco", "pirl", SUM]
+REMEMBERING += ["byol with batch norm"]
 HALF = [*((name, "bfloat16") for name in (*OBJECTIVES, "detect")), ("cpc", "float16"), ("detect", "float16")]
 
 
@@ -93,12 +99,12 @@ class Steps(NamedTuple):
     averages: list[np.ndarray]
 
 
-def train(trainee, batch, steps=2, compiled=False):
+def train(trainee, batch, steps=2, compiled=False, traced=True):
     """Trains some steps on one batch, which replicas share.
 
     Args:
-      compiled: whether a step is one XLA program, as on a TPU. Else it is not traced: that takes longer than to compute
-        so little.
+      compiled: whether a step is one XLA program, as on a TPU.
+      traced: whether it is a graph, as in the loop, where TensorFlow packs what it reduces and knows fewer shapes.
     """
     strategy = trainee.strategy
     rows = 4 // strategy.num_replicas_in_sync
@@ -106,7 +112,7 @@ def train(trainee, batch, steps=2, compiled=False):
         lambda context: {name: x[rows * context.replica_id_in_sync_group :][:rows] for name, x in batch.items()}
     )
     step = functools.partial(strategy.run, tf.autograph.experimental.do_not_convert(trainee.train_step))
-    step = tf.function(step, autograph=False, jit_compile=True) if compiled else step
+    step = tf.function(step, autograph=False, jit_compile=compiled) if traced else step
     losses = []
     for _ in range(steps):
         found = step((shares,))
@@ -133,12 +139,18 @@ def assert_equal(ours, theirs):
 @pytest.mark.parametrize("name", TRAINEES)
 def test_it_learns_as_one_xla_program_and_alike_on_two_replicas_in_parts(name, two_replicas):
     trainee, batch = TRAINEES[name](two_replicas, xla="off", **({"accumulate": 2} if name in IN_PARTS else {}))
-    if name in (*OBJECTIVES, SUM):
+    if name in (*OBJECTIVES, *SUMS):
         assert set(trainee.metric_names) >= set(model_class(name).FIGURES) - {"knn"}
     ours = train(trainee, batch)
     if name not in REMEMBERING:  # what is compared with is another one in the second step
         assert ours.losses[-1] < ours.losses[0]
     assert_equal(ours, as_one_program(name))
+
+
+@pytest.mark.parametrize("name", [name for name in TRAINEES if name.split()[0] in (*OBJECTIVES, *SUMS)])
+def test_an_objective_trains_alike_on_four_replicas(name, four_replicas):
+    """An image each: whatever is compared or normalized, each replica needs what the others have."""
+    assert_equal(train(*TRAINEES[name](four_replicas, xla="off")), as_one_program(name))
 
 
 def test_with_xla_two_replicas_compile_what_is_between_their_exchanges(two_replicas):
@@ -152,6 +164,6 @@ def test_with_xla_two_replicas_compile_what_is_between_their_exchanges(two_repli
 def test_half_precision_trains_float32_weights_also_if_activations_are_recomputed(name, precision):
     trainee, batch = TRAINEES[name](make_strategy("single"), precision=precision, recompute=True)
     before = [variable.numpy() for variable in trainee.trained]
-    train(trainee, batch, steps=1)
+    train(trainee, batch, steps=1, traced=False)
     assert {variable.dtype for variable in trainee.trained} == {tf.float32}
     assert all((a != b.numpy()).any() for a, b in zip(before, trainee.trained) if a.ndim > 1)
