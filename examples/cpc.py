@@ -2,8 +2,9 @@
 
     python examples/cpc.py my_pictures
 
-`cpc-tf pretrain` trains the same and adds what a long run needs: schedules, averages, several devices, checkpoints that
-resume exactly, a nearest-neighbour probe, an export. Read this file to see the parts, or to use them in your own loop.
+`cpc-tf pretrain` trains the same, with gradients clipped to a norm of 0.01, and adds what a long run needs: schedules,
+averages, several devices, checkpoints that resume exactly, a nearest-neighbour probe, an export. Read this file to see
+the parts, or to use them in your own loop.
 """
 
 import sys
@@ -32,7 +33,7 @@ def main(pictures: str, steps: int = 1000, batch_size: int = 32) -> None:
     keras.utils.set_random_seed(SEED)
     encoder = make_encoder(EncoderConfig(encoder="small"))
     model = CPC(encoder, CPCConfig(directions=4, steps_to_ignore=1, steps_to_predict=3, context_dim=64))
-    optimizer = keras.optimizers.Adam(4e-4, beta_1=0.8, beta_2=0.999, epsilon=1e-8)  # appendix A
+    optimizer = keras.optimizers.Adam(4e-4, beta_1=0.8, beta_2=0.999, epsilon=1e-8)  # appendix A; it clips, too
 
     for batch in batches.take(1):
         model(batch["patches"])  # makes the variables

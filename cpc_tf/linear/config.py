@@ -73,6 +73,9 @@ class ProbeConfig(Settings):
 
 
 AS_ENCODER = "encoder"
+# In result.json: the scores of the mean logits of each picture's three channels, each shown alone, as colour dropping
+# does in the training. The scores beside it are of pictures in colours that neither encoder nor classifier has seen.
+BY_CHANNEL = "by_channel"
 
 
 @dataclasses.dataclass(frozen=True)

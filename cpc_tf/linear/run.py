@@ -27,7 +27,7 @@ from cpc_tf.evaluation.scores import calibration
 from cpc_tf.files import read_text, write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
-from cpc_tf.linear.config import AS_ENCODER, LinearConfig
+from cpc_tf.linear.config import AS_ENCODER, BY_CHANNEL, LinearConfig
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
 from cpc_tf.training.config import UsualTraining
@@ -38,9 +38,6 @@ from cpc_tf.training.workdir import Workdir, open_run
 # The paper's batch and length on all of ImageNet. So few steps as 400 are enough for a linear layer on 80 labels.
 USUAL = UsualTraining(batch=512, epochs=200, least_steps=400)
 ENCODER, RANDOM = "encoder", "random encoder"  # titles in table and picture, beside PIXELS
-# In result.json: the scores of the mean logits of each picture's three channels, each shown alone, as colour dropping
-# does in the training. The scores beside it are of pictures in colours that neither encoder nor classifier has seen.
-BY_CHANNEL = "by_channel"
 
 
 def linear(config: LinearConfig) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 
 from cpc_tf.drawing.plots import Line
 from cpc_tf.evaluation.label_kinds import is_multi_label
-from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.config import BY_CHANNEL, LinearConfig
 from cpc_tf.report.blocks import (
     ALIKE,
     TRAINING,
@@ -29,6 +30,11 @@ from cpc_tf.report.runs import Run, own_preset, remarks, shorter
 
 NEEDS = ("num_classes", "top1")
 METRICS = ("top1", "top5")
+IN_COLOUR = "top1_in_colour"
+IN_COLOUR_NOTE = (
+    "An encoder that saw one channel at a time is tested so; beside that stands the test on pictures in colour, which "
+    "neither it nor its classifier saw."
+)
 NEIGHBOURS = "Nearest training images in feature space ({}): green frame, same class; red frame, another."
 NEIGHBOURS_ALT = "Test images, each beside the training images whose mean latents are nearest to its own, by encoder."
 SEVERAL_METRICS = {"map": "mAP, %", "micro_f1": "Micro-F1, %"}
@@ -65,7 +71,8 @@ def _table(compared: Sequence[Method]) -> Table:
     rows = []
     for method in compared:
         parameters = method.runs[0].identity.parameters
-        title = f"{method.title} - {method.architecture}" if parameters and method.architecture else method.title
+        is_told = not parameters or method.architecture in method.title
+        title = method.title if is_told else f"{method.title} - {method.architecture}"
         rows.append(Row([title, *map(method.spread, METRICS), parameters and parameters / 1e6]))
     about = "A linear classifier on the features of an encoder that stays as it is."
     note = f"{about} {notes(value for row in rows for value in row.values)}".rstrip()
@@ -78,6 +85,7 @@ def _table(compared: Sequence[Method]) -> Table:
 
 def ladder(runs: Sequence[Run]) -> list[Block]:
     """Returns figure 3 of the paper with our runs: a table of the rungs in order, and a picture of several."""
+    runs = [_as_seen(run) for run in runs]
     order = sorted({run.rung for run in runs}, key=lambda rung: (int(re.match(r"\d*", rung)[0] or 0), rung))
     steps = [(rung, method) for rung in order for method in methods(run for run in runs if run.rung == rung)]
     if not steps:
@@ -85,17 +93,29 @@ def ladder(runs: Sequence[Run]) -> list[Block]:
     rows = []
     for rung, method in steps:
         parameters = method.runs[0].identity.parameters
-        scores = map(method.spread, METRICS)
+        scores = map(method.spread, (*METRICS, IN_COLOUR))
         rows.append(Row([rung, method.title, method.architecture, *scores, parameters and parameters / 1e6]))
     about = "Linear classifiers on encoders that each change one thing of the one above."
+    about += f" {IN_COLOUR_NOTE}" if any(IN_COLOUR in run for run in runs) else ""
     note = f"{about} {notes(value for row in rows for value in row.values)}".rstrip()
-    columns = ["Rung", "Method", "Network", "Right (top-1), %", "Among its first five (top-5), %", "Weights, millions"]
+    measured = ["Right (top-1), %", "Among its first five (top-5), %", "Top-1 in colour, %"]
+    columns = ["Rung", "Method", "Network", *measured, "Weights, millions"]
     first = {rung: method for rung, method in reversed(steps)}
     points = [(at, *(100 * x for x in first[rung].spread("top1")[:3])) for at, rung in enumerate(order)]
     panels = {"Right (top-1), % of new pictures": [Line("linear classifier", points, "cpc")]}
     drawn = Panels(panels, {"xlabel": "rung"}, dict(enumerate(order)), most=dict.fromkeys(panels, 100))
     figure = drawn.figure("figure3", "From rung to rung (figure 3 of the paper).", 6.4, 3.4)
     return [*figure, table("rungs", "Step by step", columns, rows, note)]
+
+
+def _as_seen(run: Run) -> Run:
+    """Returns a rung's run with the scores on what its encoder saw: one channel at a time, if it saw no colours."""
+    if BY_CHANNEL not in run:
+        return run
+    seen = copy.copy(run)
+    seen.update({name: run[BY_CHANNEL][name] for name in METRICS if name in run[BY_CHANNEL]})
+    seen[IN_COLOUR] = run["top1"]
+    return seen
 
 
 def _findings(compared: Sequence[Method]) -> list[Finding]:

@@ -192,8 +192,10 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
 
 
 def architecture(name: str) -> str:
-    """Returns 'ResNet-200 v2' for 'resnet200_v2', 'small ResNet' for 'small', and other names unchanged."""
+    """Returns 'ResNet-50 x2, grey' for 'resnet50_x2_grey', 'small ResNet' for 'small', and other names unchanged."""
     if name.split("_")[0] in ("tiny", "small", "base", "medium"):
         return f"{name.replace('_', ' ')} ResNet"
-    match = re.fullmatch(r"resnet(\d+)(?:_(v\d))?", name)
-    return f"ResNet-{match[1]} {match[2] or ''}".strip() if match else name
+    match = re.fullmatch(r"resnet(\d+)(?:_([vx]\d))?(?:_(lab|grey))?", name)
+    if not match:
+        return name
+    return f"ResNet-{match[1]}" + (f" {match[2]}" if match[2] else "") + (f", {match[3]}" if match[3] else "")

@@ -59,10 +59,17 @@ def _is_curve(value: Any) -> bool:
         isinstance(point.get("arm"), str)
         and type(point.get("labels")) is int
         and point["labels"] > 0
-        and is_number(point.get("top1"))
-        and 0 <= point["top1"] <= 1
+        and _is_share(point.get("top1"))
         for point in value
     )
+
+
+def _is_share(value: Any) -> bool:
+    return is_number(value) and 0 <= value <= 1
+
+
+def _is_scores(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_share(value.get(name, 0)) for name in ("top1", "top5"))
 
 
 def _is_folds(value: Any) -> bool:
@@ -83,7 +90,7 @@ FIELDS = [
     ("dataset encoder backbone run propagation test_split rung", "a text", lambda x: isinstance(x, str)),
     ("step steps most_steps wall_seconds seed", "a number", is_number),
     ("top1 top5 top1_low top1_high map map_chance micro_f1 map11 map_all class_mean largest_class",
-     "a fraction from 0 to 1", lambda x: is_number(x) and 0 <= x <= 1),
+     "a fraction from 0 to 1", _is_share),
     ("label_fraction", "a positive number", lambda x: is_number(x) and x > 0),
     ("num_classes num_train_labels tested images test_images test_boxes parameters", "a positive integer",
      lambda x: is_number(x) and isinstance(x, int) and x > 0),
@@ -96,6 +103,7 @@ FIELDS = [
     ("curve", "accuracies by arm and labels", _is_curve),
     ("cross_validation", "numbers of folds and repeats", _is_folds),
     ("identity", "an identity", _is_identity),
+    ("by_channel", "scores from 0 to 1", _is_scores),
 ]  # fmt: skip
 KINDS = {name: (kind, is_one) for names, kind, is_one in FIELDS for name in names.split()}
 REQUIRED = ("dataset", "encoder", "identity")  # of every record; the module of its report adds its NEEDS

@@ -53,6 +53,8 @@ def _theirs(name):
         ([_linear("runs/hub"), _linear("pixels")], ["CPC v2", "pixels"]),
         ([_linear("a"), _other(began_with="first")], ["CPC v2", "CPC v2 (from first)"]),
         ([_linear("a"), _other(architecture="resnet50_v2")], ["CPC v2 (ResNet-50 v2)", "CPC v2 (small ResNet)"]),
+        ([_linear("a"), _other(architecture="resnet50_x2_grey")],
+         ["CPC v2 (ResNet-50 x2, grey)", "CPC v2 (small ResNet)"]),
         ([_linear("a"), _other(1, dataset="folder:birds")], ["CPC v2 (birds)", "CPC v2 (photos/100)"]),
     ],
 )  # fmt: skip
