@@ -101,6 +101,12 @@ WANTED = {
     "imagenet/efficient_pixels_resnet161": {**EFFICIENT, "backbone": "resnet161", "norm": "batch"},
     "imagenet/linear_bigbigan": {**LINEAR, **BIGBIGAN, "augment": "none", "geometry_from": "flags"},
     "imagenet/efficient_bigbigan": {**EFFICIENT, **BIGBIGAN, "endpoint": "before:bn_crelu_feat", "finetune_steps": "0"},
+    # exp_configs/la_final.json of github.com/neuroailab/LocalAggregation, for a ResNet-50.
+    "imagenet/pretrain_local_aggregation": flags("--clusterings=10 --clusters_of_each=30000 --background=4096"),
+    # Doersch and Zisserman 2017: ResNet-101 up to its third stack.
+    **{f"imagenet/pretrain_{name}": {"encoder": "resnet101_v1"} for name in ("exemplar", "relative_position")},
+    **{f"imagenet/pretrain_{name}": {"encoder": "resnet101_v1_grey"} for name in ("colorization", "multi_task")},
+    "imagenet/pretrain_pirl": {"train_epochs": "800.0", "pirl_negatives": "32000"},
     "ablation/pretrain_1_v1": {"norm": "batch", "directions": "1", "augment": "v1"},
 }
 # A preset, another one, and all that changes. First the rungs of Fig. 3: on photographs, and on ImageNet, where the
@@ -226,8 +232,8 @@ def test_the_commands_of_the_header_can_be_run_in_their_order(path):
     exports = dict(re.findall(r"cpc-tf export --workdir=(\S+) (?:--part=encoder )?--output=(\S+)", text))
     for encoder in re.findall(r"--(?:initial_)?encoder=(runs/\S+)", text):
         assert encoder in exports.values(), f"no export to {encoder}"
-        before = re.findall(r"after flags/(\S+)\.flags", text)
-        assert before, "which preset makes the run that is exported?"
+        # The preset that makes the run that is exported; else it is one of this header's own.
+        before = re.findall(r"after flags/(\S+)\.flags", text) or [name_of(path)]
         for name in before:
             assert {place for made_by, place in runs() if made_by == name} & set(exports), name
 

@@ -55,19 +55,30 @@ def _with(settings: list[str], command: str) -> str:
 
 
 def _on(before: list[str], command: str) -> str:
-    """A command on the encoder that the commands before it trained, where its header names another one's folder."""
-    trained = re.search(r"--workdir=runs/\w+/(\w+)/pretrain", " ".join(before))
+    """A command on the encoder that the commands before it trained last, where its header names another one's."""
+    trained = re.findall(r"--workdir=runs/\w+/(\w+)/pretrain", " ".join(before))
     named = re.search(r"--(?:encoder|output)=runs/\w+/(\w+)/hub", command)
-    return command.replace(f"/{named[1]}/", f"/{trained[1]}/") if trained and named else command
+    return command.replace(f"/{named[1]}/", f"/{trained[-1]}/") if trained and named else command
 
 
 _161, _LINEAR, _EFFICIENT = "imagenet/pretrain_resnet161", "imagenet/linear", "imagenet/efficient"
+# Of the rotation rows of table 3, and of the label propagation beside them: Zhai et al. 2019.
+_ROTATION = "imagenet/pretrain_rotation --encoder=resnet152_x2 --workdir=runs/imagenet/rotation_resnet152_x2/pretrain"
+_ROTATION_VAT = "imagenet/pretrain_rotation --encoder=resnet50_x4 --workdir=runs/imagenet/rotation_resnet50_x4/pretrain"
 _ON_ROTATION = (
     # Weights and norm of Zhai et al.'s config/moam_step_1.sh.
-    "imagenet/efficient --label_fraction=0.1 --propagation=vat --vat_radius=0.0412 --vat_weight=0.3 "
-    "--entropy_weight=0.3 --workdir=runs/imagenet/rotation_vat/efficient_0.1"
+    "imagenet/efficient --label_fraction=0.1 --head_blocks=0 --augment=none --propagation=vat --vat_radius=0.0412 "
+    "--vat_weight=0.3 --entropy_weight=0.3 --workdir=runs/imagenet/rotation_vat/efficient_0.1"
 )
-# Objective -> its title, of table 1; and what table 4 has beside these.
+# Other works fine-tune the network itself with a linear layer behind it, on crops and mirrored ones.
+_FINE_TUNED = f"{_EFFICIENT} --head_blocks=0 --augment=none"
+# They learn linear classifiers on mirrored pictures in their own colours.
+_MIRRORED = f"{_LINEAR} --mirror --augment=none"
+_WHOLE = "--geometry_from=flags --resize=256 --resize_mode=crop --image_size=224 --patch_size=224 --patch_stride=224"
+_MOCO_X4 = "imagenet/pretrain_moco --encoder=resnet50_x4 --workdir=runs/imagenet/moco_x4/pretrain"
+# The C4 recipe of other works: regions are pooled from the third stack, and the trained fourth one is their head.
+_C4 = "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer --region_head=encoder"
+# Objective -> its title, of tables 1 and 4; and what table 4 alone has, on the first three stacks of a ResNet-101.
 _RIVALS = {
     "instance_bank": "instance discrimination",
     "local_aggregation": "local aggregation",
@@ -79,6 +90,7 @@ _OF_TABLE_4 = {
     "relative_position": "relative position",
     "exemplar": "exemplar",
     "colorization": "colorization",
+    "multi_task": "multi-task",
 }.items()
 _RUNGS = {f"rung_{rung}": f"{number}_{rung.lower()}" for number, rung in enumerate(paper.LADDER, 1)}
 
@@ -87,24 +99,28 @@ CHAINS = {
     "linear": Chain("Linear, ResNet-161", (_161, _LINEAR)),
     "linear_50": Chain("Linear, ResNet-50", ("imagenet/pretrain_resnet50", _LINEAR)),
     "linear_v1": Chain("Linear, CPC v1", ("imagenet/pretrain_cpc_v1", "imagenet/linear_cpc_v1")),
-    "linear_rotation": Chain("Linear, rotation", ("imagenet/pretrain_rotation", _LINEAR)),
-    **{f"linear_{name}": Chain(f"Linear, {title}", (f"imagenet/pretrain_{name}", _LINEAR)) for name, title in _RIVALS},
+    "linear_rotation": Chain("Linear, rotation", ("imagenet/pretrain_rotation", _MIRRORED)),
+    **{
+        f"linear_{name}": Chain(f"Linear, {title}", (f"imagenet/pretrain_{name}", _MIRRORED)) for name, title in _RIVALS
+    },
+    "linear_moco_x4": Chain("Linear, MoCo with ResNet-50 x4", (_MOCO_X4, _MIRRORED)),
+    "linear_multi_task": Chain("Linear, multi-task", ("imagenet/pretrain_multi_task", f"{_MIRRORED} {_WHOLE}")),
     **{
         key: Chain(f"Fig. 3, {name}", (f"imagenet_ladder/pretrain_{name}", "imagenet_ladder/linear"))
         for key, name in _RUNGS.items()
     },
     "efficient": Chain("Few labels, CPC", (_161, _EFFICIENT), fractions=paper.FRACTIONS),
     "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels imagenet/pixels/",), fractions=paper.FRACTIONS),
-    "rotation": Chain("Few labels, rotation", ("imagenet/pretrain_rotation", _EFFICIENT), fractions=(0.01, 0.1)),
+    "rotation": Chain("Few labels, rotation", (_ROTATION, _FINE_TUNED), fractions=(0.01, 0.1)),
     **{
-        name: Chain(f"Few labels, {title}", (f"imagenet/pretrain_{name}", _EFFICIENT), fractions=(0.01, 0.1))
+        name: Chain(f"Few labels, {title}", (f"imagenet/pretrain_{name}", _FINE_TUNED), fractions=(0.01, 0.1))
         for name, title in _RIVALS
         if name in ("instance_bank", "pirl")
     },
     "pseudo_labels": Chain("Pseudo-labels", ("imagenet/efficient_pseudo_labels",)),
-    "vat": Chain("VAT", ("imagenet/efficient_vat",), fractions=(0.1, 0.01)),
+    "vat": Chain("VAT", ("imagenet/efficient_vat",)),
     "uda": Chain("UDA", ("imagenet/efficient_uda",)),
-    "rotation_vat": Chain("Rotation and VAT", ("imagenet/pretrain_rotation", _ON_ROTATION), fractions=(0.1, 1.0)),
+    "rotation_vat": Chain("Rotation and VAT", (_ROTATION_VAT, _ON_ROTATION), fractions=(0.1, 1.0)),
     "pixels_161": Chain("All labels, ResNet-161 + ResNet-33", ("imagenet/efficient_pixels_resnet161",)),
     "linear_bigbigan": Chain("Linear, BigBiGAN", ("imagenet/linear_bigbigan",)),
     "efficient_bigbigan": Chain(
@@ -112,13 +128,13 @@ CHAINS = {
     ),
     "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),
     **{
-        f"detect_{name}": Chain(
-            f"Detection, {title}",
-            (f"imagenet/pretrain_{name}", "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer"),
-            runs="runs/voc",
-        )
-        for name, title in (*_RIVALS, *_OF_TABLE_4)
+        f"detect_{name}": Chain(f"Detection, {title}", (f"imagenet/pretrain_{name}", _C4), runs="runs/voc")
+        for name, title in _RIVALS
         if name != "cmc"
+    },
+    **{
+        f"detect_{name}": Chain(f"Detection, {title}", (f"imagenet/pretrain_{name}", "voc/detect"), runs="runs/voc")
+        for name, title in _OF_TABLE_4
     },
     "detect_supervised": Chain(
         "Detection, supervised", ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"), runs="runs/voc"
@@ -129,7 +145,8 @@ CHAINS = {
 _OF_RUNGS = {
     "rung_v1": "no norm before LN ([decisions](decisions.md#cpc-v1)); a warm-up until then; the custom "
     "validation set; v2's rate and no mirroring on all rungs",
-    "rung_RC": "as the rung before; from here on the test is in colour, and up to LP one channel at a time beside it",
+    "rung_RC": "as the rung before; from here on to LP the test shows one channel at a time, as the encoders saw "
+    "pictures, with colour beside it; that of PA is in colour",
     "rung_LP": "as the rung before; with the patches the offsets become v2's",
     "rung_PA": "as the rung before; instead of colour dropping and jitter, which appendix A does not list",
 }
@@ -139,16 +156,19 @@ OURS = {
     _161: "order within a block, mean over predictions, negatives of 16 images, magnitudes of elastic deformation and "
     "histogram ([decisions](decisions.md#context-and-objective)); bfloat16 and recomputation",
     "imagenet/pretrain_resnet50": "as with ResNet-161; layer norm and optimizer, of which the paper gives no others",
-    "imagenet/pretrain_cpc_v1": "no prediction of the next row ([decisions](decisions.md#cpc-v1)); what v1 leaves open "
-    "is as in v2",
+    "imagenet/pretrain_cpc_v1": "no prediction of the next row ([decisions](decisions.md#cpc-v1)); predictions and "
+    "targets of 64 dimensions, where v1's equation 3 has a full matrix; what v1 leaves open is as in v2",
     _LINEAR: "90 epochs ([decisions](decisions.md#linear-protocol))",
     "imagenet/linear_cpc_v1": "the test is grey ([decisions](decisions.md#patch-augmentation)); the rest is v1's",
-    "imagenet/pretrain_rotation": "all but the objective; not the architecture of the row",
-    "imagenet/pretrain_instance_bank": "optimizer, batch; the weight of the proximal term",
-    "imagenet/pretrain_local_aggregation": "optimizer, batch; the number of clusters",
-    "imagenet/pretrain_moco": "optimizer; layer norm, which needs no shuffling, in place of batch norm",
-    "imagenet/pretrain_pirl": "optimizer, batch; cells without a crop of their own; 400 epochs",
-    "imagenet/pretrain_cmc": "optimizer, batch",
+    "imagenet/pretrain_rotation": "all but the objective",
+    "imagenet/pretrain_instance_bank": "optimizer, batch, magnitudes of colours; the weight of the proximal term",
+    "imagenet/pretrain_local_aggregation": "optimizer, batch, magnitudes of colours; the bank begins anew after the "
+    "first ten epochs; the image itself is always close",
+    "imagenet/pretrain_moco": "optimizer, magnitudes of colours; layer norm, which needs no shuffling, in place of "
+    "batch norm",
+    "imagenet/pretrain_pirl": "optimizer, batch, magnitudes of colours; cells of 75 px, of which its authors cut 64",
+    "imagenet/pretrain_cmc": "optimizer, batch, magnitudes of colours",
+    "imagenet/pretrain_multi_task": "three of four tasks, equal weights, one output for all; optimizer, batch, length",
     "imagenet/pretrain_exemplar": "optimizer, batch, length, augmentation",
     "imagenet/pretrain_colorization": "optimizer, batch, length; the grid of the prediction",
     "imagenet/pretrain_relative_position": "optimizer, batch, length, the distortion of patches, a head for pairs",
@@ -158,8 +178,11 @@ OURS = {
     "rates of fine-tuning, the shape of tests ([decisions](decisions.md#few-labels))",
     "imagenet/efficient_pixels": "as with CPC; 24 trials over four depths",
     "imagenet/efficient_pixels_resnet161": "as with CPC",
-    "imagenet/efficient_pseudo_labels": "pictures with labels keep them",
-    "imagenet/efficient_vat": "pictures with labels are disturbed only among all others; 1 %",
+    "imagenet/efficient_pseudo_labels": "pictures with labels keep them; with 1 % no noise of hue, saturation and "
+    "value in the first training",
+    "imagenet/efficient_vat": "pictures with labels are disturbed only among all others; batch norm of pictures with "
+    "and without labels apart, its running statistics of those with labels; the divergence of the disturbed prediction "
+    "from the clean one; 1 %",
     "imagenet/efficient_uda": "the paper's own augmentation; where the rate drops",
     "imagenet/linear_bigbigan": "images, output of the module",
     "imagenet/efficient_bigbigan": "which map: that from which the module pools its output",

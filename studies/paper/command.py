@@ -24,6 +24,7 @@ from typing import NamedTuple
 from cpc_tf import cli
 from cpc_tf.commands import TASKS
 from cpc_tf.settings import ConfigError
+from studies.paper import cost
 from studies.paper import figures as paper
 from studies.paper.chains import CHAINS, Chain
 from studies.paper.rows import SECTIONS, Row
@@ -31,7 +32,6 @@ from studies.tables import markdown, spread
 
 # --table -> the section of rows.
 TABLES = {"1": "Table 1", "2": "Table 2", "3": "Table 3", "4": "Table 4", "fig3": "Figure 3"}
-FLOP = r"(\de\d+) FLOP"
 
 
 class Step(NamedTuple):
@@ -44,6 +44,12 @@ class Step(NamedTuple):
     def task(self) -> str:
         """The command of `cpc-tf`."""
         return self.words[0]
+
+    @property
+    def fraction(self) -> float | None:
+        """The part of the labels that it is given, if it is."""
+        given = [word.partition("=")[2] for word in self.words if word.startswith("--label_fraction=")]
+        return float(given[0]) if given else None
 
     @property
     def state(self) -> str:
@@ -127,26 +133,22 @@ def listing(todo: Sequence[Step]) -> str:
     lines = [f"{step.state:6} cpc-tf {shlex.join(step.words)}" for step in todo]
     presets: dict[str, int] = {}
     for step in todo:
-        name = next((word.partition("=")[2] for word in step.words if word.startswith("--preset=")), "")
+        name = _preset(step)
         if name and step.state != "done":
             presets[name] = presets.get(name, 0) + 1
-    costs = {name: cli.preset_header(name).cost for name in presets}
-    lines += [f"{presets[name]} x {name}: {cost}" for name, cost in costs.items()]
-    known = {name: found for name, cost in costs.items() if (found := flop(cost))}
+    lines += [f"{count} x {name}: {cli.preset_header(name).cost}" for name, count in presets.items()]
     if presets:
-        unknown = f", without {', '.join(costs.keys() - known)}, which state none" if costs.keys() - known else ""
-        total = sum(presets[name] * each for name, each in known.items())
-        lines.append(f"cost: at most {total:.0e} FLOP{unknown}")
+        costs = zip(todo, cost.of_steps([step.words for step in todo]))
+        left = [(step, flop) for step, flop in costs if step.task in TASKS and step.state != "done"]
+        unknown = ", ".join(dict.fromkeys(_preset(step) for step, flop in left if not flop))
+        without = f", without {unknown}, of which nothing is known" if unknown else ""
+        lines.append(f"cost: at most {sum(flop for _, flop in left):.0e} FLOP{without}")
     return "\n".join(lines)
 
 
-def flop(cost: str) -> float:
-    """The FLOP that the cost of a preset states: all settings of a search, then what follows; 0 if it states none."""
-    search = re.search(rf"search of (\d+) settings.*?{FLOP} a setting(?:, then {FLOP.replace(' FLOP', '')})?", cost)
-    if search:
-        return int(search[1]) * float(search[2]) + float(search[3] or 0)
-    stated = re.findall(rf"about {FLOP}", cost)
-    return float(stated[0]) if stated else 0.0
+def _preset(step: Step) -> str:
+    """The name of a step's preset; '' of an export or a report."""
+    return next((word.partition("=")[2] for word in step.words if word.startswith("--preset=")), "")
 
 
 def carry_out(todo: Sequence[Step]) -> None:
@@ -194,6 +196,9 @@ def ours(section: str, name: str, results: Sequence[dict]) -> str:
     if section == "Table 3":
         phase = "frozen" if name.endswith("(fixed)") else ""
         return " / ".join(mean("efficient", "top5", part, phase) for part in paper.TABLE_3_FRACTIONS)
+    if section == "Figure 3" and any("by_channel" in result for result in results):
+        seen = [{**result, **result.get("by_channel", {})} for result in results]
+        return f"{ours('Table 1', name, seen)}; in colour {ours('Table 1', name, results)}"
     if section in ("Table 1", "Figure 3"):
         return f"{mean('linear', 'top1')} / {mean('linear', 'top5')}"
     return "in the report"
@@ -209,11 +214,12 @@ def main(table: str, row: str, work: str, seeds: int, also: Sequence[str], dry_r
                 "also", each, "must be a flag, as --data_dir=/data, or one of a task, as pretrain:--batch_size=256"
             )
     parts = paper.TABLE_3_FRACTIONS if {each.section for each in rows} == {"Table 3"} else paper.FRACTIONS
+    wanted = None, *parts
     keys = dict.fromkeys(key for each in rows for key in each.row.chains)
-    chains = {
-        key: CHAINS[key]._replace(fractions=tuple(f for f in CHAINS[key].fractions if f in parts)) for key in keys
-    }
-    of_seeds = [{key: steps(chain, work, seed, also) for key, chain in chains.items()} for seed in range(seeds)]
+    of_seeds = []
+    for seed in range(seeds):
+        found = {key: steps(CHAINS[key], work, seed, also) for key in keys}
+        of_seeds.append({key: [step for step in all_of if step.fraction in wanted] for key, all_of in found.items()})
     todo = unique(step for found in of_seeds for each in found.values() for step in each)
     print(listing(todo), flush=True)
     if not dry_run:

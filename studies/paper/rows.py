@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from studies.paper import figures as paper
 
-HERE, RUNS, NOT = "run here", "runs, not measured", "not possible"
+HERE, RUNS, NOT = "run in small", "runs, not measured", "not possible"
 INSTEAD = "another method in its place"
 STATES = (HERE, RUNS, INSTEAD, NOT)
 
@@ -19,8 +19,9 @@ class Row(NamedTuple):
       text: its name, or what it says.
       figures: the paper's.
       chains: keys of `chains.CHAINS` that lead to its figures.
-      state: HERE: measured on small data, `why` says where; RUNS: the commands exist, the figure was not measured;
-        INSTEAD: so it is, but they train something else than the row, `why` says what; NOT: `why` says why.
+      state: HERE: measured on small data, `why` says where; RUNS: the commands exist, the figure was not measured, and
+        `why` says what of them differs from the row; INSTEAD: so it is, but they train something else than the row,
+        `why` says what; NOT: `why` says why.
       why: see `state`.
       holds: the settings that are meant: a preset, then name=value.
     """
@@ -52,30 +53,40 @@ _161, _CPC33, _PIXELS = ("linear",), ("efficient",), ("pixels",)
 _PARTS = " / ".join(f"{100 * part:g}" for part in paper.FRACTIONS)
 _BASELINE = State(HERE, _CURVE, ("pixels",))
 _CPC = State(HERE, _CURVE, ("efficient",))
-_PROPAGATION = "its authors' values; what is ours: [decisions](decisions.md#label-propagation)"
+_PROPAGATION = (
+    "its authors' values; what is ours: [decisions](decisions.md#label-propagation) and [below](#cost-and-what-is-ours)"
+)
 _IN_LADDER = f"in small by another protocol: {_LADDER}"
-_ADAM = "by Adam in place of SGD"
-_ROTATION = "its objective on ResNet-50 of 24 M parameters; the row's network has 86 M"
+# What differs from the row, beside its figure. "Pre-trained" is of other works' objectives.
+_ADAM = "pre-trained by Adam in place of SGD"
+_COLOURS = f"{_ADAM}, with colours of other magnitudes"
+_LINEAR = "then App. B's classifier, by Adam, on mirrored crops of one size"
+_FINE_TUNED = "then App. C's two phases and their search, with a linear layer"
+_C4 = "then our schedule of detection, in two phases"
+_ROTATION = "its objective on ResNet-50 of 24 M parameters; the row's network, of Kolesnikov et al. 2019, has 86 M"
+_BANK_ANEW = "the bank begins anew after the first ten epochs"
+_CELLS = "cells of 75 px in place of 64"
+_LAYER_NORM = "layer norm in place of batch norm among shuffled images"
 _AMDIM = State(
     NOT,
     "its objective is here, `--objective=amdim`, its network of 626 M parameters is not; its weights are published for "
     "PyTorch, and as a SavedModel they would run with `--signature`",
 )
-_MULTI_TASK = State(
-    NOT,
-    "`--objective=relative_position+exemplar` sums two of its four; colorization needs a network that sees grey, "
-    "motion segmentation videos",
-)
+_THREE_TASKS = "three of its four tasks, since motion segmentation needs videos, with equal weights"
 _DOWNLOAD = "needs its module from TF-Hub"
 _SMALL = "[linear](results.md#linear)"
 
 
-def _table(groups: Mapping[str, Sequence[tuple]], known: Mapping[str, State]) -> list[Row]:
-    """A row for each line of one of the paper's tables; lines that are not `known` are other papers' methods."""
+def _table(groups: Mapping[str, Sequence[tuple]], known: Mapping[str | tuple, State]) -> list[Row]:
+    """A row for each line of one of the paper's tables; lines that are not `known` are other papers' methods.
+
+    Lines are known by their name or, where several have it, by name and millions of parameters.
+    """
     lines = [line for lines in groups.values() for line in lines]
-    if unknown := known.keys() - {name for name, *_ in lines}:
-        raise ValueError(f"no such lines in the table: {', '.join(sorted(unknown))}")
-    return [_row(name, figures, known.get(name, OTHERS)) for name, *figures in lines]
+    keys = [line[:2] if line[:2] in known else line[0] for line in lines]
+    if unknown := known.keys() - {*keys}:
+        raise ValueError(f"no such lines in the table: {', '.join(map(str, unknown))}")
+    return [_row(name, figures, known.get(key, OTHERS)) for key, (name, *figures) in zip(keys, lines)]
 
 
 def _row(name: str, figures: Sequence, of: State) -> Row:
@@ -104,7 +115,13 @@ def _rungs() -> list[Row]:
 INTRODUCTION = [
     Row("Fewer labels than classifiers on pixels need", "2-5 times", _BOTH, HERE, _GAIN),
     Row("CPC v1 to v2, linear top-1", "48.7 to 71.5, 23 points", _V1_V2, RUNS, _IN_LADDER),
-    Row("1 % of the labels: top-5; above pixels; above Zhai et al. 2019", "78; 34; 20", _BOTH, HERE, _CURVE),
+    Row(
+        "1 % of the labels: top-5; above pixels; above Zhai et al. 2019",
+        "78; 34; 20",
+        _BOTH,
+        HERE,
+        f"{_CURVE}; Zhai et al. is not",
+    ),
     Row("All labels: top-1 above pixels", "3.2", _BOTH, HERE, _CURVE),
     Row("Part of the labels that matches pixels with all; 1 % matches", "half; 5 times as many", _BOTH, HERE, _GAIN),
     Row("VOC 2007, mAP; above supervised pre-training", "76.6; 2", ("detect", "detect_supervised"), HERE, _DETECTION),
@@ -132,8 +149,8 @@ LADDER = [
     Row("Larger patches, px", "64 to 80", _V1_V2, RUNS, holds=f"{_PRETRAIN} patch_size=80"),
     Row("Colour dropping: channels that are dropped", "2 of 3", ("rung_RC",), RUNS,
         holds="imagenet_ladder/pretrain_5_rc augment=colour_drop"),
-    Row("Third-party networks: BigBiGAN; CMC; Momentum Contrast", "RevNet-50 x4; ResNet-50 x2; x4", (), NOT,
-        "quoted; BigBiGAN's own module can be taken: [table 1](#table-1)"),
+    Row("Third-party networks: BigBiGAN; CMC; Momentum Contrast", "RevNet-50 x4; ResNet-50 x2; x4",
+        ("linear_bigbigan", "linear_cmc", "linear_moco_x4"), RUNS, "BigBiGAN's own module, from TF-Hub"),
     Row("Directions of prediction", "4", _161, RUNS, holds=f"{_PRETRAIN} directions=4"),
     Row("Linear top-1: CPC v2; CPC v1; CPC v2 with ResNet-50", "71.5; 48.7; 63.8", ("linear", "linear_v1", "linear_50"),
         RUNS),
@@ -142,14 +159,15 @@ TABLE_1 = _table(
     paper.TABLE_1,
     {
         "CPC v2 - ResNet-50": State(RUNS, "", ("linear_50",)),
-        "CPC v1": State(RUNS, "", ("linear_v1",)),
+        "CPC v1": State(RUNS, "predictions and targets of 64 dimensions in place of a full matrix", ("linear_v1",)),
         "CPC v2 - ResNet-161": State(RUNS, f"in small: {_SMALL}", ("linear",)),
-        "Instance Discr.": State(RUNS, _ADAM, ("linear_instance_bank",)),
-        "Local Aggr.": State(RUNS, _ADAM, ("linear_local_aggregation",)),
-        "MoCo": State(RUNS, f"{_ADAM}, with layer norm; 375 M: `--encoder=resnet50_x4`", ("linear_moco",)),
-        "PIRL": State(RUNS, _ADAM, ("linear_pirl",)),
-        "CMC": State(RUNS, _ADAM, ("linear_cmc",)),
-        "Multi-task": _MULTI_TASK,
+        "Instance Discr.": State(RUNS, f"{_COLOURS}; {_LINEAR}", ("linear_instance_bank",)),
+        "Local Aggr.": State(RUNS, f"{_COLOURS}; {_BANK_ANEW}; {_LINEAR}", ("linear_local_aggregation",)),
+        ("MoCo", 24): State(RUNS, f"{_COLOURS}; {_LAYER_NORM}; {_LINEAR}", ("linear_moco",)),
+        ("MoCo", 375): State(RUNS, f"{_COLOURS}; {_LAYER_NORM}; {_LINEAR}", ("linear_moco_x4",)),
+        "PIRL": State(RUNS, f"{_COLOURS}; {_CELLS}; {_LINEAR}", ("linear_pirl",)),
+        "CMC": State(RUNS, f"{_COLOURS}; {_LINEAR}", ("linear_cmc",)),
+        "Multi-task": State(INSTEAD, f"{_THREE_TASKS}; {_ADAM}; {_LINEAR}", ("linear_multi_task",)),
         "Rotation": State(INSTEAD, _ROTATION, ("linear_rotation",)),
         "BigBiGAN": State(RUNS, _DOWNLOAD, ("linear_bigbigan",)),
         "AMDIM": _AMDIM,
@@ -170,8 +188,9 @@ EFFICIENT = [
         "the report shows those of encoder and classifier"),
     Row("ResNet-161 + ResNet-33 from labels alone, batch norm throughout, top-1 / top-5", "80.3 / 95.2",
         ("pixels_161",), RUNS, holds="imagenet/efficient_pixels_resnet161 backbone=resnet161 norm=batch"),
-    Row("Rotation with 1 % of the labels, top-5", "57.5", ("rotation",), INSTEAD, _ROTATION),
-    Row("Networks of Zhai et al. 2019: rotation; label propagation", "ResNet-152 x2; ResNet-50 x4", (), NOT, "quoted"),
+    Row("Rotation with 1 % of the labels, top-5", "57.5", ("rotation",), RUNS, f"{_ADAM}; {_FINE_TUNED}"),
+    Row("Networks of Zhai et al. 2019: rotation; label propagation", "ResNet-152 x2; ResNet-50 x4",
+        ("rotation", "rotation_vat"), RUNS, "what they learn: [table 3](#table-3)"),
     Row("1 % of the labels, top-5: fixed; fine-tuned", "77.1; 78.3", _CPC33, HERE, _CURVE),
     Row("1 % of the labels, top-5: BigBiGAN", "55.2", ("efficient_bigbigan",), RUNS, _DOWNLOAD),
     Row("1 % of the labels, top-5: AMDIM", "67.4", (), *_AMDIM[:2]),
@@ -192,9 +211,9 @@ TABLE_3 = _table(
             "pictures and train anew, and fine-tune; sums here are of objectives without labels",
             ("rotation_vat",),
         ),
-        "Instance Discr.": State(RUNS, _ADAM, ("instance_bank",)),
-        "PIRL": State(RUNS, _ADAM, ("pirl",)),
-        "Rotation": State(INSTEAD, _ROTATION, ("rotation",)),
+        "Instance Discr.": State(RUNS, f"{_COLOURS}; {_FINE_TUNED}", ("instance_bank",)),
+        "PIRL": State(RUNS, f"{_COLOURS}; {_CELLS}; {_FINE_TUNED}", ("pirl",)),
+        "Rotation": State(RUNS, f"{_ADAM}; {_FINE_TUNED}", ("rotation",)),
         "BigBiGAN (fixed)": State(RUNS, f"on the map before pooling; {_DOWNLOAD}", ("efficient_bigbigan",)),
         "AMDIM (fixed)": _AMDIM,
     },
@@ -209,18 +228,20 @@ TABLE_4 = _table(
     _WITH_MAP,
     {
         "Supervised baseline": State(RUNS, "in small: [detection](results.md#detection)", ("detect_supervised",)),
-        "Instance Discr.": State(RUNS, _ADAM, ("detect_instance_bank",)),
-        "Local Aggregation": State(RUNS, _ADAM, ("detect_local_aggregation",)),
-        "PIRL": State(RUNS, _ADAM, ("detect_pirl",)),
-        "Momentum Contrast": State(RUNS, f"{_ADAM}, with layer norm", ("detect_moco",)),
-        "Exemplar": State(RUNS, _ADAM, ("detect_exemplar",)),
-        "Colorization": State(RUNS, _ADAM, ("detect_colorization",)),
-        "Multi-task": _MULTI_TASK,
+        "Instance Discr.": State(RUNS, f"{_COLOURS}; {_C4}", ("detect_instance_bank",)),
+        "Local Aggregation": State(RUNS, f"{_COLOURS}; {_BANK_ANEW}; {_C4}", ("detect_local_aggregation",)),
+        "PIRL": State(RUNS, f"{_COLOURS}; {_CELLS}; {_C4}", ("detect_pirl",)),
+        "Momentum Contrast": State(RUNS, f"{_COLOURS}; {_LAYER_NORM}; {_C4}", ("detect_moco",)),
+        "Exemplar": State(RUNS, f"{_COLOURS}; {_C4}", ("detect_exemplar",)),
+        "Colorization": State(RUNS, f"{_ADAM}; {_C4}", ("detect_colorization",)),
+        "Multi-task": State(INSTEAD, f"{_THREE_TASKS}; {_ADAM}; {_C4}", ("detect_multi_task",)),
         "Deep Cluster": State(NOT, "its objective is here, `--objective=deep_cluster`; VGG-16 and Fast R-CNN are not"),
         "Deeper Cluster": State(NOT, "other features and data; VGG-16 and Fast R-CNN are not here"),
         "Motion Segm.": State(NOT, "it learns from videos"),
         "Relative Pos.": State(
-            RUNS, "what Doersch and Zisserman 2017 leave open is ours", ("detect_relative_position",)
+            RUNS,
+            f"{_ADAM}; all neighbours of the middle patch of a grid, with a head for pairs; {_C4}",
+            ("detect_relative_position",),
         ),
         "CPC v2": State(HERE, _DETECTION, ("detect",)),
     },

@@ -110,13 +110,17 @@ def test_the_command_runs_what_the_page_says_for_each_fraction_in_folders_of_a_s
     assert report.words[-1] == "--output=w/imagenet/report"
 
 
-@pytest.mark.parametrize(("cost", "flop"), [
-    ("500,456 steps; 1.7 TFLOP an image: about 6e20 FLOP in all. The paper: 32 workers", 6e20),
-    ("a search of 12 settings, fine-tuning; at most 4e19 FLOP a setting, then 3e18. Not measured.", 12 * 4e19 + 3e18),
-    ("twice that of the baseline", 0),
-])  # fmt: skip
-def test_the_cost_is_what_the_presets_state(cost, flop):
-    assert command.flop(cost) == flop
+@pytest.mark.parametrize("table", ["Table 1", "Table 4", "Figure 3"])
+def test_no_two_rows_of_a_table_have_the_same_run(table):
+    ends = [command.steps(CHAINS[row.chains[0]])[-2].made for section, row in ROWS if section == table and row.chains]
+    assert len({*ends}) == len(ends)
+
+
+def test_a_rung_that_saw_one_channel_at_a_time_is_shown_so_with_colour_beside_it():
+    result = {"kind": "linear", "top1": 0.31, "top5": 0.5, "by_channel": {"top1": 0.55, "top5": 0.75}}
+    assert command.ours("Figure 3", "RC: random colour dropping", [result]) == "55.0 / 75.0; in colour 31.0 / 50.0"
+    del result["by_channel"]
+    assert command.ours("Figure 3", "LN: layer normalization", [result]) == "31.0 / 50.0"
 
 
 @pytest.mark.parametrize(("given", "said"), [

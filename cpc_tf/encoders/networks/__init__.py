@@ -105,6 +105,6 @@ NETWORKS = {
 # Two networks of an entry, of lightness and of colours: NAME_lab, twice as wide. One of lightness alone: NAME_grey.
 NETWORKS.update(
     (f"{name}_{sees}", NETWORKS[name]._replace(network="cpc_tf.encoders.networks.lab:Lab", sees=sees, of=name))
-    for name in ("resnet50", "resnet50_x2", "resnet101_v2", "tiny", "small", "base")
+    for name in ("resnet50", "resnet50_x2", "resnet101_v1", "tiny", "small", "base")
     for sees in ("lab", "grey")
 )
