@@ -36,6 +36,11 @@ def runs(places: runner.Places) -> list[runner.Run]:
     return found
 
 
+def top1(record: dict) -> float:
+    """Top-1 on what the encoder saw: one channel at a time, if the classifier was tested so, too."""
+    return record.get("by_channel", record)["top1"]
+
+
 def table(records: Sequence[dict]) -> str:
     """Top-1 of each rung."""
-    return tables.table(records, ["rung"], "classifier")
+    return tables.table([{**record, "top1": top1(record)} for record in records], ["rung"], "classifier")
