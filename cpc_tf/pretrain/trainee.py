@@ -110,6 +110,8 @@ class Pretraining(Trainee):
         if output.latents is not None:
             metrics["latents"] = sample_latents(output.latents, self.batch_size, rows.first)
         for name, values in (output.kept or {}).items():
+            if values.dtype not in (tf.float32, tf.int32):
+                raise TypeError(f"Output.kept[{name!r}] is {values.dtype.name}, not float32 or int32: a TPU sums them")
             metrics[f"{KEPT}{name}"] = placed(values, self.batch_size, rows.first)
         return output.loss, metrics
 
