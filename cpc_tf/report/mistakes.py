@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 from collections.abc import Sequence
 
@@ -23,21 +24,22 @@ PAIRS = 8  # classes in the table of confusions
 
 
 def surest(run: Run, predictions: Predictions | None) -> list[Block]:
-    """Returns the pictures that a classifier was surest of and got wrong, if they are still in their folder."""
+    """Returns the pictures that a classifier was surest of and got wrong, of those that are still in their folder."""
     kind, _, folder = run["dataset"].partition(":")
-    if kind != "folder" or "://" in folder or predictions is None or predictions.probabilities is None:
+    if kind != "folder" or "://" in folder or not _is_sound(run, predictions):
         return []
-    if not predictions.files:
+    if predictions.probabilities is None or not predictions.files:
         return []
-    paths = [os.path.join(os.path.expanduser(folder), file) for file in predictions.files]
+    root = os.path.realpath(os.path.expanduser(folder))
+    paths = [os.path.realpath(os.path.join(root, file)) for file in predictions.files]
     wrong = np.flatnonzero(predictions.labels != predictions.guesses)
     order = wrong[np.argsort(-predictions.probabilities[wrong], kind="stable")].tolist()
-    shown = [index for index in order[: 2 * MOST] if os.path.isfile(paths[index])][:MOST]
+    there = (index for index in order if paths[index].startswith(f"{root}/") and os.path.isfile(paths[index]))
+    shown = [*itertools.islice(there, MOST)]
     if not shown:
         return []
     files = Pictures([predictions.files[i] for i in shown], [os.fsencode(paths[i]) for i in shown])
-    levels = run.get("levels")
-    tiles = pictures.thumbnails(files, SIDE, tuple(levels) if levels else None)
+    tiles = pictures.thumbnails(files, SIDE, tuple(run["levels"]) if run.get("levels") else None)
     names = run["class_names"]
     said = [f"said {names[predictions.guesses[i]]}, {100 * predictions.probabilities[i]:.0f} %" for i in shown]
     captions = [f"{text}; is {names[predictions.labels[i]]} ({predictions.files[i]})" for text, i in zip(said, shown)]
@@ -49,6 +51,11 @@ def surest(run: Run, predictions: Predictions | None) -> list[Block]:
     return [Figure("mistakes", title, first, alt, data, more, photographs=True, captions=captions)]
 
 
+def _is_sound(run: Run, predictions: Predictions | None) -> bool:
+    """Returns whether there are predictions, all of classes that the run names."""
+    return predictions is not None and predictions.pairs.max() < len(run.get("class_names", []))
+
+
 def _png(tile: np.ndarray) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(tile).save(buffer, "PNG")
@@ -58,7 +65,7 @@ def _png(tile: np.ndarray) -> bytes:
 def confusions(run: Run, predictions: Predictions | None) -> list[Block]:
     """Returns the confusion matrix of a classifier's test, and a table of the classes that it confuses most."""
     names = run.get("class_names", [])
-    if predictions is None or predictions.pairs.max() >= len(names):
+    if not _is_sound(run, predictions):
         return []
     counts = np.zeros([len(names), len(names)], np.int64)
     np.add.at(counts, tuple(predictions.pairs.T), 1)

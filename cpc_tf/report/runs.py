@@ -78,6 +78,10 @@ def _is_counts(value: Any) -> bool:
     )
 
 
+def _is_levels(value: Any) -> bool:
+    return value is None or (isinstance(value, list) and len(value) == 2 and all(map(is_number, value)))
+
+
 def _is_best_f1(value: Any) -> bool:
     counts = ("right", "boxes", "objects")
     return (
@@ -91,7 +95,7 @@ def _is_best_f1(value: Any) -> bool:
 FIELDS = [
     ("dataset encoder backbone run propagation test_split rung", "a text", lambda x: isinstance(x, str)),
     ("step steps most_steps wall_seconds seed", "a number", is_number),
-    ("top1 top5 top1_low top1_high map map_chance micro_f1 map11 map_all map50 map50_95 class_mean largest_class",
+    ("top1 top5 top1_low top1_high map map_chance micro_f1 map11 map_all map50 map50_95 iou class_mean largest_class",
      "a fraction from 0 to 1", lambda x: is_number(x) and 0 <= x <= 1),
     ("label_fraction", "a positive number", lambda x: is_number(x) and x > 0),
     ("num_classes num_train_labels tested images test_images test_boxes parameters", "a positive integer",
@@ -104,6 +108,7 @@ FIELDS = [
     ("classes", "counts by class", _is_counts),
     ("curve", "accuracies by arm and labels", _is_curve),
     ("cross_validation", "numbers of folds and repeats", _is_folds),
+    ("levels", "two numbers", _is_levels),
     ("best_f1", "a score and what is found at it", _is_best_f1),
     ("identity", "an identity", _is_identity),
 ]  # fmt: skip
