@@ -107,16 +107,20 @@ class BoxesFolder(Files, DetectionSource):
 
     def files(self) -> Iterator[tuple[str, int, str]]:
         sizes = self.table.stats[self.rows, 0].tolist()
-        yield from zip(self.table.files[self.rows].tolist(), sizes, self.labels().tolist())
+        marks = (_digest(objects) for objects in self._objects_of_images())
+        yield from zip(self.table.files[self.rows].tolist(), sizes, marks)
 
     def labels(self) -> np.ndarray:
         """Returns a digest of the objects of each image, str [N]: the same for equal boxes and classes in any order."""
+        return np.array([_digest(sorted(zip(*objects))) for objects in self._objects_of_images()])
+
+    def _objects_of_images(self) -> Iterator[list[list]]:
+        """Yields boxes, names of the classes, and whether they are difficult, of the objects of each image."""
         ends = self._objects["boxes"].row_splits.numpy().tolist()
         boxes, difficult = (self._objects[name].values.numpy() for name in ("boxes", "difficult"))
-        # Labels are names here: a class more changes the numbers of others.
-        objects = [*zip(boxes.tolist(), self._labels.tolist(), difficult.tolist())]
-        texts = (repr(sorted(objects[start:end])) for start, end in zip(ends, ends[1:]))
-        return np.array([hashlib.sha256(text.encode()).hexdigest()[:8] for text in texts])
+        for start, end in zip(ends, ends[1:]):
+            # Labels are names here: a class more changes the numbers of others.
+            yield [values[start:end].tolist() for values in (boxes, self._labels, difficult)]
 
     def groups(self) -> np.ndarray:
         """Returns for each image the index of the first that belongs with it, int64 [N]; its own if it is alone."""
@@ -134,6 +138,10 @@ class BoxesFolder(Files, DetectionSource):
         boxes = self._objects["boxes"]
         corners = boxes.flat_values.numpy()
         return Sizes(self._sizes, corners[:, 2:] - corners[:, :2], boxes.value_rowids().numpy())
+
+
+def _digest(objects: object) -> str:
+    return hashlib.sha256(repr(objects).encode()).hexdigest()[:8]
 
 
 def read(data: DataConfig) -> Annotated:

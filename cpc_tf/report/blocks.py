@@ -112,7 +112,7 @@ class Figure(NamedTuple):
 
     `more`: further PNGs with the same caption, beside the first where the page is wide, else below it.
     `photographs`: whether it shows pictures, whose colours are not changed in the dark.
-    `captions`: of each PNG, if each has its own; these are then small.
+    `captions`: the lines below each PNG, if each has its own; these are then small.
     `colors`: names of the colours in it, for the legend.
     """
 
@@ -123,7 +123,7 @@ class Figure(NamedTuple):
     data: Sequence[dict[str, Any]] = ()
     more: Sequence[bytes] = ()
     photographs: bool = False
-    captions: Sequence[str] = ()
+    captions: Sequence[Sequence[str]] = ()
     colors: Sequence[str] = ()
 
     @property

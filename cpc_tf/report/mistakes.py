@@ -41,8 +41,14 @@ def surest(run: Run, predictions: Predictions | None) -> list[Block]:
     files = Pictures([predictions.files[i] for i in shown], [os.fsencode(paths[i]) for i in shown])
     tiles = pictures.thumbnails(files, SIDE, tuple(run["levels"]) if run.get("levels") else None)
     names = run["class_names"]
-    said = [f"said {names[predictions.guesses[i]]}, {100 * predictions.probabilities[i]:.0f} %" for i in shown]
-    captions = [f"{text}; is {names[predictions.labels[i]]} ({predictions.files[i]})" for text, i in zip(said, shown)]
+    captions = [
+        (
+            f"said {names[predictions.guesses[i]]}, {100 * predictions.probabilities[i]:.0f}\N{NO-BREAK SPACE}%",
+            f"is {names[predictions.labels[i]]}",
+            predictions.files[i],
+        )
+        for i in shown
+    ]
     title = f"Of {len(predictions.labels):,} pictures {len(wrong):,} were named wrongly"
     title += f"; these are the {len(shown)} that it was surest of." if len(wrong) > len(shown) else "."
     first, *more = map(_png, tiles)
@@ -98,4 +104,5 @@ def _matrix(counts: np.ndarray, shares: np.ndarray, names: Sequence[str]) -> Fig
     data = [{"class": names[i], "prediction": names[j], "count": int(counts[i, j])} for i, j in pairs]
     caption = "Confusion matrix: a row for each class, which sums to 100 %."
     alt = f"Confusion matrix: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
-    return Figure("confusion", caption, plots.png(draw, 6.5, 5.6, 160), alt, data)
+    inches = (6.5, 5.6) if len(names) > MOST_COUNTED else (4.8, 4.2)  # of few classes the letters are larger
+    return Figure("confusion", caption, plots.png(draw, *inches, 200), alt, data)

@@ -30,7 +30,7 @@ def _run(tmp_path, table=TABLE, **more):
 
 def test_the_surest_mistakes_come_first_and_say_what_each_is(tmp_path):
     (figure,) = surest(*_run(tmp_path))
-    assert figure.captions == ["said hen, 80 %; is cat (a/3.png)", "said dog, 60 %; is cat (a/1.png)"]
+    assert figure.captions == [("said hen, 80\xa0%", "is cat", "a/3.png"), ("said dog, 60\xa0%", "is cat", "a/1.png")]
     assert figure.title == "Of 5 pictures 4 were named wrongly; these are the 2 that it was surest of."
     (tmp_path / "first.png").write_bytes(figure.png)
     pixels = np.asarray(Image.open(tmp_path / "first.png"))
@@ -44,8 +44,8 @@ def test_a_page_has_them_each_with_its_caption(tmp_path):
     run, _ = _run(tmp_path, HEAD + rows)
     files = page.files([run], [], "runs")
     assert len([name for name in files if name.startswith("pictures-test-mistakes") or "mistakes" in name]) == MOST + 1
-    assert "<span>said dog, 69 %; is cat (a/19.png)</span>" in files["report.html"]
-    assert "said dog, 51 %" not in files["report.html"]
+    assert "<span>said dog, 69\xa0%</span><span>is cat</span><span>a/19.png</span>" in files["report.html"]
+    assert "said dog, 51\xa0%" not in files["report.html"]
 
 
 @pytest.mark.parametrize("dataset", ["photos", "folder:gs://bucket/x", "folder:/nowhere"])
