@@ -266,11 +266,6 @@ CASES = {
         {"train": [("a", [OURS, OURS], ["cat", "dog"], [False, False])]},
         ["/coco: 1 of 3 boxes are there a second time with the same class and count once: a"],
     ),
-    "categories of one name, of which one has no box, as Roboflow writes them": Case(
-        "coco",
-        {**A, "x.json": coco([image(1, "a.png")], [box(1, 2)], [{"id": n, "name": "cat"} for n in (0, 2)])},
-        {"train": [cats("a")]},
-    ),
     "images without objects in a table": Case(
         "csv",
         {**AB, "x.csv": lines("a.png").replace(",", ";") + "b.png;12;8;;;;;"},
