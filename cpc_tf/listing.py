@@ -36,7 +36,7 @@ class ListingConfig(Settings):
 
     output: str = setting("", "CSV file to write, with a line for each picture; empty: none")
     boxes: str = setting(
-        "", "Folder of pictures and their boxes, instead of --dataset: VOC's, COCO's or YOLO's is found"
+        "", "Folder of pictures and their boxes, instead of --dataset: VOC's, COCO's, YOLO's or a table is found"
     )
     encoder: str = setting(
         "",
@@ -155,7 +155,7 @@ def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
     if data.origin.partition(":")[0] not in boxes.READERS or ":" not in data.origin:
         raise ConfigError(
             f"{data.flag}: does not name your own pictures; name them by --labelled=FOLDER, --unlabelled=FOLDER or "
-            "--dataset=folder:PATH, voc:PATH, coco:PATH or yolo:PATH"
+            "--dataset=folder:PATH, voc:PATH, coco:PATH, yolo:PATH or csv:PATH"
         )
     folder = boxes.read(data)
     table, _ = boxes.table_of(data, folder, [data.split, "test"])

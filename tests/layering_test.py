@@ -48,7 +48,7 @@ ALLOWED = {
     "label": SHARED | {"classify", "pictures", "drawing", "embed"},
     "predict": SHARED | {"pictures", "drawing"},
     "listing": SHARED | {"pictures", "boxes", "detect", "embed"},
-    "report": SHARED | {"drawing", "pretrain", "linear", "efficient", "detect"},
+    "report": SHARED | {"drawing", "pictures", "pretrain", "linear", "efficient", "detect"},
     "export": SHARED | {"boxes", "classify", "pretrain", "linear", "efficient", "detect"},
     "feed": BASE | {"augment", "training"},
     "launch": {"cli", "commands", "settings", "texts"},

@@ -1,4 +1,4 @@
-"""Opens datasets with boxes: `voc:PATH`, `coco:PATH`, `yolo:PATH`, collages and VOC of TensorFlow Datasets.
+"""Opens datasets with boxes: `voc:PATH`, `coco:PATH`, `yolo:PATH`, `csv:PATH`, collages and TensorFlow Datasets' VOC.
 
 Of a folder: a table of its pictures, its splits, and sources of them.
 """
@@ -16,10 +16,10 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from absl import logging
 
-from cpc_tf.boxes import coco, collages, geometry, layout, voc, yolo
-from cpc_tf.boxes.layout import NO_OBJECTS, Annotated, warn
+from cpc_tf.boxes import coco, collages, csv_tables, geometry, layout, voc, yolo
+from cpc_tf.boxes.layout import NO_OBJECTS, Annotated, Annotation, warn
 from cpc_tf.boxes.source import DetectionSource, Objects, Sizes, VocRecords
-from cpc_tf.data import check, datasets, draws, names, splits
+from cpc_tf.data import check, datasets, draws, names, splits, walk
 from cpc_tf.data import table as tables
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decode import IntensityRange
@@ -30,7 +30,12 @@ from cpc_tf.data.table import Table
 from cpc_tf.settings import ConfigError
 
 # Kind in --dataset=KIND:PATH -> how its annotations are read.
-READERS: dict[str, Callable[[DataConfig], Annotated]] = {"voc": voc.read, "coco": coco.read, "yolo": yolo.read}
+READERS: dict[str, Callable[[DataConfig], Annotated]] = {
+    "voc": voc.read,
+    "coco": coco.read,
+    "yolo": yolo.read,
+    "csv": csv_tables.read,
+}
 _NO_ANNOTATION = "no annotation"
 # Of a key: why its image cannot be used, None if it can.
 Trouble = Callable[[str], Optional[str]]
@@ -43,7 +48,7 @@ def open_detection_sources(
 
     Args:
       data: its `dataset` is 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012',
-        'voc:PATH', 'coco:PATH' or 'yolo:PATH'.
+        'voc:PATH', 'coco:PATH', 'yolo:PATH' or 'csv:PATH'.
       splits: {flag: split}; TFDS syntax such as 'train+validation', of folders also usual names of splits. If one of
         them is `test` and a folder has none, it is held out of the others.
       negatives_without_xml: whether images of 'voc:PATH' without an annotation are images without objects.
@@ -72,7 +77,8 @@ def _builder(data: DataConfig) -> tfds.core.DatasetBuilder:
     if name == "voc":
         return datasets.find(data.dataset, data.data_dir)
     raise ConfigError(
-        f"--dataset={data.dataset}: has no known boxes; try collages, voc/2007, voc:PATH, coco:PATH or yolo:PATH"
+        f"--dataset={data.dataset}: has no known boxes; try collages, voc/2007, voc:PATH, coco:PATH, yolo:PATH or "
+        "csv:PATH"
     )
 
 
@@ -100,13 +106,27 @@ class BoxesFolder(Files, DetectionSource):
         return {**super().read(index), **{name: of_all[index] for name, of_all in self._objects.items()}}
 
     def files(self) -> Iterator[tuple[str, int, str]]:
+        sizes = self.table.stats[self.rows, 0].tolist()
+        marks = (_digest(objects) for objects in self._objects_of_images())
+        yield from zip(self.table.files[self.rows].tolist(), sizes, marks)
+
+    def labels(self) -> np.ndarray:
+        """Returns a digest of the objects of each image, str [N]: the same for equal boxes and classes in any order."""
+        return np.array([_digest(sorted(zip(*objects))) for objects in self._objects_of_images()])
+
+    def _objects_of_images(self) -> Iterator[list[list]]:
+        """Yields boxes, names of the classes, and whether they are difficult, of the objects of each image."""
         ends = self._objects["boxes"].row_splits.numpy().tolist()
         boxes, difficult = (self._objects[name].values.numpy() for name in ("boxes", "difficult"))
-        for row, start, end in zip(self.rows, ends, ends[1:]):
+        for start, end in zip(ends, ends[1:]):
             # Labels are names here: a class more changes the numbers of others.
-            objects = [values[start:end].tolist() for values in (boxes, self._labels, difficult)]
-            mark = hashlib.sha256(repr(objects).encode()).hexdigest()[:8]
-            yield self.table.files[row], int(self.table.stats[row, 0]), mark
+            yield [values[start:end].tolist() for values in (boxes, self._labels, difficult)]
+
+    def groups(self) -> np.ndarray:
+        """Returns for each image the index of the first that belongs with it, int64 [N]; its own if it is alone."""
+        rows = self.rows.tolist()
+        together, place = draws.together(self.table, sorted(rows)), {row: i for i, row in enumerate(rows)}
+        return np.array([place[together.get(row, row)] for row in rows], np.int64)
 
     @functools.cached_property
     def objects(self) -> Objects:
@@ -120,13 +140,17 @@ class BoxesFolder(Files, DetectionSource):
         return Sizes(self._sizes, corners[:, 2:] - corners[:, :2], boxes.value_rowids().numpy())
 
 
+def _digest(objects: object) -> str:
+    return hashlib.sha256(repr(objects).encode()).hexdigest()[:8]
+
+
 def read(data: DataConfig) -> Annotated:
     """Returns a folder of images and their boxes.
 
     Raises:
       ConfigError: another layout, or parts that cannot be read.
     """
-    folder = _read(data)
+    folder = _once(_read(data))
     annotations, total = folder.annotations, len(folder.annotations)
     if not folder.images.keys() & annotations.keys():
         problem = f"none of its {len(folder.images)} images {folder.format.annotated}"
@@ -142,6 +166,28 @@ def read(data: DataConfig) -> Annotated:
     message = "%d of %d annotations have the <filename> of another image; their own names count: %s"
     warn(folder.root, message, other, total)
     return folder
+
+
+def _once(folder: Annotated) -> Annotated:
+    """Returns a folder whose images have equal boxes of a class once, with a warning; the first counts."""
+    annotations, again, total = {}, [], 0
+    for key, annotation in folder.annotations.items():
+        if isinstance(annotation, str):
+            annotations[key] = annotation
+            continue
+        first: dict[tuple[str | float, ...], int] = {}
+        objects = [(name, *box) for name, box in zip(annotation.names, annotation.boxes)]
+        kept = [
+            place
+            for place, one in enumerate(objects)
+            if not np.isfinite(one[1:]).all() or first.setdefault(one, place) == place  # others are counted as broken
+        ]
+        lists = ([values[place] for place in kept] for values in annotation[:3])
+        annotations[key] = annotation._replace(**dict(zip(Annotation._fields, lists)))
+        again += [key] * (len(objects) - len(kept))
+        total += len(objects)
+    warn(folder.root, "%d of %d boxes are there a second time with the same class and count once: %s", again, total)
+    return folder._replace(annotations=annotations)
 
 
 def open_boxes(
@@ -261,6 +307,7 @@ def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tup
     row_of = {key: row for row, key in enumerate(keys)}
     splits = {split: np.array([row_of[key] for key in of_split], np.int64) for split, of_split in keys_of.items()}
     files = np.array([folder.images.get(key, "") for key in keys], object)
+    stats = np.where(files[:, None] == "", -1, walk.stats(folder.root, files))  # '' would be the folder itself
     labels = np.full(len(keys), None, object)
     # It is not known what is on other images.
     checked = [key for key in folder.images if folder.format.negatives or key in folder.annotations]
@@ -280,21 +327,24 @@ def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tup
         one_test=True,
         cache_dir=data.data_dir,
         max_megapixels=data.max_megapixels,
-        with_copies=False,
+        stats=stats,
     )
     train = table.find("train") or _trainval(splits)
     wanted = any(map(tables.is_test, _names(asked)))
     if not wanted or train is None or any(map(tables.is_test, splits)):
         return table, remarks
     rows, class_of = splits[train].tolist(), np.array([label[0] if label else "" for label in labels], object)
-    test = draws.held_out(table.names, rows, class_of, "", data.split_seed, TEST_PART)
+    together = draws.together(table, sorted(rows))
+    test = draws.held_out(table.names, rows, class_of, "", data.split_seed, TEST_PART, together)
     if not test:
         return table, remarks
     tested = {*test}
     splits = {**splits, train: np.array([row for row in rows if row not in tested]), "test": np.array(test)}
     seed = data.split_seed
-    note = f"no split val or test: a fifth of each class of {train} is the split test, drawn with seed {seed}"
-    drawn = dataclasses.replace(table, splits=splits, bases=dict.fromkeys(splits, ""), notes=(note,))
+    notes = [f"no split val or test: a fifth of each class of {train} is the split test, drawn with seed {seed}"]
+    if together:
+        notes.append(f"drawn together: {len(together)} images, copies of one file")
+    drawn = dataclasses.replace(table, splits=splits, bases=dict.fromkeys(splits, ""), notes=tuple(notes))
     return drawn, {**remarks, "test": remarks.get(train, "")}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import posixpath
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,8 @@ FORMAT = Format(
     negatives=True,
     place=lambda boxes, size: geometry.clipped(boxes.astype(np.float32), size),
 )
-_INSTANCES, _ROBOFLOW = "instances_", "_annotations.coco"
+_INSTANCES, _LABELS, _ROBOFLOW = "instances_", "_labels", "_annotations.coco"
+_ROBOFLOWS = (_ROBOFLOW, "_annotations")  # of its JSON files and its tables
 _PARTS = ("images", "annotations", "categories")  # of a file
 
 
@@ -46,29 +48,52 @@ def read(data: DataConfig) -> Annotated:
       ConfigError: no such folder or file, no images in it, JSON that cannot be read, two files of the same split, a
         name or an id that means two images, or more than 1 % of the boxes of a file have an unknown category.
     """
-    root, files = _files(data)
+    root, files = files_of(data, ".json")
+    instances = [name for name in files if os.path.basename(name).startswith(_INSTANCES)]
+    files = instances or [name for name in files if _stem(name) == _ROBOFLOW] or files
+    contents = {file: _load(root, file) for file in files}
+    read_files = {file: content for file, content in contents.items() if _is_coco(content)}
+    others = [file for file in files if file not in read_files]
+    if others and not read_files:
+        what = "are labelme's, one for each picture, which are not read; convert them, e.g. with labelme2coco"
+        what = what if all(map(_is_labelme, contents.values())) else f"are not COCO's; {FORMAT.known}"
+        raise ConfigError(f"--dataset={data.dataset}: its {len(files)} JSON files {what}")
+    warn(root, f"%d of %d JSON files lack COCO's lists {', '.join(_PARTS)} and are left out: %s", others, len(files))
+    annotated = assembled(data, FORMAT, root, read_files, "JSON files")
+    return annotated._replace(category_ids=_category_ids(read_files.values()))
+
+
+def assembled(
+    data: DataConfig, format: Format, root: str, contents: Mapping[str, dict[str, Any]], what: str
+) -> Annotated:
+    """Returns the images and annotations of {file: content as of COCO's JSON}; `what`: how messages call the files.
+
+    Raises:
+      ConfigError: as `read`.
+    """
     images = walk.images(root)
-    if not images or not files:
-        hint = (layout.other_format(data, root) if images else "") or FORMAT.known
-        raise ConfigError(f"--dataset={data.dataset}: no {'JSON files' if images else 'images'} in it; {hint}")
-    read_files = {file: content for file in files if (content := _load(root, file))}
-    splits = _splits(data, [*read_files])
+    if not images or not contents:
+        hint = (layout.other_format(data, root) if images else "") or format.known
+        raise ConfigError(f"--dataset={data.dataset}: no {what if images else 'images'} in it; {hint}")
     find = _Finder(data.flag, images)
     annotations: dict[str, Annotation | str] = {}
     parts = {}
-    for split, file in splits.items():
-        parts[split] = _add(data, root, file, split, read_files[file], find, annotations)
+    for split, file in _splits(data, [*contents]).items():
+        parts[split] = _add(data, root, file, split, contents[file], find, annotations)
     beside = [name for name in images if name not in find.keys]
-    warn(root, "%d of %d images are in no JSON file and are left out: %s", beside, len(images))
+    warn(root, f"%d of %d images are in no {what.removesuffix('s')} and are left out: %s", beside, len(images))
     file_of = {key: file for file, key in find.keys.items()}
-    ids = _category_ids(read_files.values())
-    return Annotated(FORMAT, root, file_of, annotations, layout.class_names(annotations), {}, parts, ids)
+    return Annotated(format, root, file_of, annotations, layout.class_names(annotations), {}, parts)
 
 
-def _files(data: DataConfig) -> tuple[str, list[str]]:
-    """Returns the folder and its JSON files of annotations, relative to it."""
+def files_of(data: DataConfig, extension: str) -> tuple[str, list[str]]:
+    """Returns the folder of --dataset=KIND:PATH and its files with an extension, or the one that PATH is.
+
+    Raises:
+      ConfigError: no such folder or file.
+    """
     path = os.path.expanduser(data.dataset.partition(":")[2])
-    if walk.extension(path) == ".json":
+    if walk.extension(path) == extension:
         if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
             raise ConfigError(f"--dataset={data.dataset}: no such file")
         folder, name = os.path.split(path)
@@ -76,23 +101,25 @@ def _files(data: DataConfig) -> tuple[str, list[str]]:
         beside = inner.lower() in layout.ANNOTATIONS and above
         return (above, [f"{inner}/{name}"]) if beside else (folder or ".", [name])
     root = walk.folder_of(data.dataset)
-    files = walk.files(root, (".json",))
-    instances = [name for name in files if os.path.basename(name).startswith(_INSTANCES)]
-    return root, instances or [name for name in files if _stem(name) == _ROBOFLOW] or files
+    return root, walk.files(root, (extension,))
 
 
-def _load(root: str, file: str) -> dict[str, Any] | None:
-    """Returns the content of a file; None, with a warning, if it is JSON of another kind."""
+def _load(root: str, file: str) -> Any:
+    """Returns the content of a file."""
     try:
         with tf.io.gfile.GFile(f"{root}/{file}", "rb") as opened:
-            content = json.loads(opened.read().decode("utf-8-sig"))
+            return json.loads(opened.read().decode("utf-8-sig"))
     except (ValueError, RecursionError, tf.errors.OpError) as error:
         raise ConfigError(f"{root}/{file}: cannot be read as JSON: {reason(error)}") from error
+
+
+def _is_coco(content: Any) -> bool:
     lists = isinstance(content, dict) and all(isinstance(content.get(part), list) for part in _PARTS)
-    if lists and all(isinstance(each, dict) for part in _PARTS for each in content[part]):
-        return content
-    warn(root, f"%d of %d JSON files lack COCO's lists {', '.join(_PARTS)} and are left out: %s", [file], 1)
-    return None
+    return lists and all(isinstance(each, dict) for part in _PARTS for each in content[part])
+
+
+def _is_labelme(content: Any) -> bool:
+    return isinstance(content, dict) and {"shapes", "imagePath"} <= {*content}
 
 
 def _splits(data: DataConfig, files: Sequence[str]) -> dict[str, str]:
@@ -105,14 +132,12 @@ def _splits(data: DataConfig, files: Sequence[str]) -> dict[str, str]:
     file_of: dict[str, str] = {}
     for file in files:
         stem, folders = _stem(file), os.path.dirname(file).split("/")
-        name = stem[len(_INSTANCES) :] if stem.startswith(_INSTANCES) else stem
+        name = stem[len(_INSTANCES) :] if stem.startswith(_INSTANCES) else stem.removesuffix(_LABELS)
         usual = (each for each in (name, *reversed(folders)) if each and names.meaning(each))
-        split = next(usual, "train" if len(files) == 1 else folders[-1] if stem == _ROBOFLOW else name)
+        split = next(usual, "train" if len(files) == 1 else folders[-1] if stem in _ROBOFLOWS else name)
         if split in file_of:
             raise ConfigError(f"--dataset={data.dataset}: {file_of[split]} and {file} are both the split {split}")
         file_of[split] = file
-    if not file_of:
-        raise ConfigError(f"--dataset={data.dataset}: none of its JSON files is COCO's; {FORMAT.known}")
     return file_of
 
 
@@ -231,22 +256,41 @@ def _add(
 
 
 def _class_of(data: DataConfig, file: str, content: Mapping[str, list[dict[str, Any]]]) -> dict[str, str]:
-    """Returns {id of a category: its name}. Raises ConfigError if an id has two names."""
+    """Returns {id of a category: its name}.
+
+    Raises:
+      ConfigError: an id has two names, or boxes have two ids of one name. One without boxes does not matter: in
+        files of Roboflow the first stands for all others, and may be called as one of them.
+    """
     classes: dict[str, str] = {}
     for each in content["categories"]:
         number, name = _text(each.get("id")), _text(each.get("name", each.get("id")))
         if classes.setdefault(number, name) != name:
             pair = f"{classes[number]} and {name}"
             raise ConfigError(f"{data.flag}: in {file} the categories {pair} have one id, {number}; give each its own")
+    boxes = collections.Counter(_text(thing.get("category_id")) for thing in content["annotations"])
+    id_of: dict[str, str] = {}
+    for number, name in classes.items():
+        other = id_of.setdefault(name, number) if boxes[number] else number
+        if other != number:
+            pair = f"{other} ({boxes[other]} boxes) and {number} ({boxes[number]} boxes)"
+            raise ConfigError(
+                f"{data.flag}: in {file} the categories of the ids {pair} are both called {shown(name)}; rename one, "
+                "or give their boxes one id"
+            )
     return classes
 
 
-def _category_ids(contents: Iterable[Mapping[str, list[dict[str, Any]]]]) -> dict[str, int]:
-    """Returns {class: the id of its category}; empty if files differ in them, or if some are not integers."""
+def _category_ids(contents: Collection[Mapping[str, list[dict[str, Any]]]]) -> dict[str, int]:
+    """Returns {class: the id of its category}; empty if files differ in them, or if some are not integers.
+
+    Of two categories of one name, the one with boxes counts.
+    """
     id_of: dict[str, int] = {}
+    used = {_text(thing.get("category_id")) for content in contents for thing in content["annotations"]}
     for content in contents:
         of_file: dict[str, int] = {}
-        for each in content["categories"]:
+        for each in sorted(content["categories"], key=lambda each: _text(each.get("id")) not in used):
             of_file.setdefault(_text(each.get("name", each.get("id"))), each.get("id"))
         if any(id_of.setdefault(name, number) != number for name, number in of_file.items()):
             return {}

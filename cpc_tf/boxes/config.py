@@ -28,8 +28,8 @@ class CanvasConfig(Settings):
     test_area: int = area(300_000, "Area of a test image, before --area_scale")
     area_scale: float = setting(
         0.0,
-        "Factor on the areas of images as shown: 150,000 to 450,000 px, in the test 300,000 px; 0: as large as your "
-        "pictures fit on the canvas",
+        "How large images are shown: at 1 with 150,000 to 450,000 px (height times width), in the test with 300,000 "
+        "px, at 0.5 with half as many; 0: as large as half of your pictures fit on the canvas",
         minimum=0,
         maximum=1e4,
         derived=True,

@@ -81,6 +81,7 @@ def choose(boxes: tf.Tensor, least_side: float, most: int) -> tf.Tensor:
 
 
 _ROUNDING, _ROUNDED_PART = 2, 0.01  # px, and part of a side, that numbers may be wrong by since they were rounded
+OVERSHOOT = 0.05  # part of a side that a box may reach beyond its image and still be meant for it, as if drawn loosely
 
 
 def place(
@@ -109,7 +110,7 @@ def place(
 
     Raises:
       ConfigError: boxes are in parts of the image instead of pixels, more than 1 % are left out or reach beyond their
-        images.
+        images, or more than 1 % of the images have another size than their annotations say.
     """
     counts = np.array([len(a.names) for a in annotations], np.int64)
     owner = np.repeat(np.arange(len(files)), counts)  # [objects], the image of each
@@ -122,13 +123,20 @@ def place(
     if format.in_pixels and numbered.any() and raw[numbered].max() <= 1:
         problem = f"{format.name}'s boxes are in pixels, not in parts of the image"
         raise ConfigError(f"{root}: no number of a box is above 1; {problem}")
-    boxes, sound, beyond, shown = _placed(format, root, files, annotations, raw, owner, sizes)
+    boxes, sound, over, shown = _placed(format, flag, root, files, annotations, raw, owner, sizes)
+    sides = np.tile(shown, 2)[owner]
+    beyond = (over > np.maximum(_ROUNDING, OVERSHOOT * sides)).any(1)
+    slightly = (over > np.maximum(_ROUNDING, _ROUNDED_PART * sides)).any(1) & ~beyond
+    message = (
+        f"%d of %d boxes reach beyond their images by up to {100 * OVERSHOOT:g} %% and are cut off at the border: %s"
+    )
+    warn(root, message, [files[index] for index in owner[numbered & slightly]], len(raw))
     repair = f"repair or remove them; in {format.name}'s format {format.mistaken}"
     for bad, problem, remedy, done in (
         (~numbered, f"have {format.incomplete}", "repair or remove them", "are left out"),
         (
             numbered & beyond,
-            "reach beyond their images by more than rounding",
+            f"reach beyond their images by more than {100 * OVERSHOOT:g} %",
             f"{repair}; or they were drawn on images of another size",
             "are cut off at the border",
         ),
@@ -141,10 +149,10 @@ def place(
     return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in objects.items()}, shown
 
 
-def _placed(format, root, files, annotations, raw, owner, sizes):
-    """Returns the boxes in the decoded images, whether each is sound, and reaches beyond its image; the images' sizes.
+def _placed(format, flag, root, files, annotations, raw, owner, sizes):
+    """Returns the boxes in the decoded images, whether each is sound, and by how many px its edges reach beyond.
 
-    `owner` is the image of each box.
+    And the sizes of the images. `owner` is the image of each box.
     """
 
     stored, tags = sizes[:, :2], sizes[:, 2]
@@ -155,13 +163,33 @@ def _placed(format, root, files, annotations, raw, owner, sizes):
     for chosen, message in (
         (tags > 1, "are turned as their EXIF orientation says; boxes are places in the turned image"),
         (as_stored, "have annotations of the size they are stored in; their boxes are turned with them"),
-        (has_size & ~as_shown & ~as_stored, "have another size than their annotations say"),
     ):
         warn(root, f"%d of %d images {message}: %s", [files[index] for index in np.flatnonzero(chosen)], len(files))
+    _check_sizes(flag, files, annotated, shown, np.flatnonzero(has_size & ~as_shown & ~as_stored))
     size = np.where(as_stored[:, None], stored, shown)[owner]
     boxes, sound = format.place(raw, size)
     boxes = turn(boxes, stored[owner], np.where(as_stored, tags, 1)[owner])
     sides = np.tile(size, 2)
     pixels = raw if format.in_pixels else raw * sides
-    beyond = (np.maximum(-pixels, pixels - sides) > np.maximum(_ROUNDING, _ROUNDED_PART * sides)).any(1)
-    return boxes.numpy(), sound.numpy(), beyond, shown
+    return boxes.numpy(), sound.numpy(), np.maximum(-pixels, pixels - sides), shown
+
+
+def _check_sizes(flag, files, annotated, shown, differ):
+    """Raises ConfigError if more than 1 % of the images differ from the sizes in their annotations, else warns of them.
+
+    `annotated` and `shown` are heights and widths of all images, `differ` the indices of those that differ.
+    """
+    if not len(differ):
+        return
+    ratios = shown[differ] / annotated[differ]
+    factor = float(np.median(ratios))
+    remedy = "take the pictures that the boxes were drawn on, or remove sizes that are wrong from the annotations"
+    if (np.abs(shown[differ] - factor * annotated[differ]) <= _ROUNDING).all():
+        remedy = (
+            f"all of these are {factor:.4g} times as large as in their annotations: they were resized after their "
+            f"boxes were drawn; {remedy}, or multiply boxes and sizes by {factor:.4g}"
+        )
+    pairs = zip(differ.tolist(), shown[differ].tolist(), annotated[differ].tolist())
+    named = [f"{files[i]} ({h} x {w} px, annotated as {y:g} x {x:g})" for i, (h, w), (y, x) in pairs]
+    problem, done = "have another size than their annotations say", "keep their boxes as they are"
+    check.leave_out(flag, named, f"{len(files)} images", problem, remedy, done)

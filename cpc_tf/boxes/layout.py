@@ -27,7 +27,9 @@ ANNOTATIONS = (
     *("xmls", "xml", "segmentationclass", "segmentationobject"),
 )
 # Kind in --dataset=KIND:PATH -> extension of its annotations, and what they are.
-_FILES = {"voc": (".xml", "XML"), "coco": (".json", "JSON"), "yolo": (".txt", "text")}
+_FILES = {"voc": (".xml", "XML"), "coco": (".json", "JSON"), "yolo": (".txt", "text"), "csv": (".csv", "CSV")}
+CORNERS = ("xmin", "ymin", "xmax", "ymax")  # columns of a table of boxes
+_DELIMITERS, _LONGEST_HEADER = ",;\t", 10_000
 TRAINVAL = "trainval"  # VOC's name of train and val together
 NAN = float("nan")
 UNKNOWN_SIZE = (NAN, NAN)
@@ -153,11 +155,9 @@ def _by_outer_path(keys):
 def other_format(data: DataConfig, root: str) -> str:
     """Returns a hint at the format that the files of a folder are in, '' if they hint at none."""
     asked, _, path = data.dataset.partition(":")
-    image_keys = {key(name) for name in walk.images(root)}
-    for other, (extension, title) in _FILES.items():
-        files = walk.files(root, (extension,)) if other != asked else []
-        if other != "coco":
-            files = [name for name in files if key(name) in image_keys]
+    image_keys = dict.fromkeys(map(key, walk.images(root)), "")
+    for other, (_, title) in _FILES.items():
+        files = _annotation_files(other, root, image_keys) if other != asked else []
         if files:
             return f"its {len(files)} {title} files may be {other.upper()}'s: --dataset={other}:{path}"
     return ""
@@ -173,23 +173,46 @@ def format_of(path: str) -> tuple[str, str]:
     root = walk.folder_of(f"boxes:{path}", flag)
     image_keys = dict.fromkeys(map(key, walk.images(root)), "")
     found = {}
-    for kind_, (extension, title) in _FILES.items():
-        files = walk.files(root, (extension,))
-        if kind_ != "coco":  # whose files have no names of pictures
-            of_key = {key(name): name for name in files}
-            of_key = paired(image_keys, of_key) if kind_ == "voc" else of_key
-            files = [name for each, name in of_key.items() if each in image_keys]
+    for kind_, (_, title) in _FILES.items():
+        files = _annotation_files(kind_, root, image_keys)
         if files:
-            named = "" if kind_ == "coco" else " with the names of pictures"
+            named = {"coco": "", "csv": " with columns of boxes"}.get(kind_, " with the names of pictures")
             found[kind_] = f"{len(files)} {title} file{'s' * (len(files) > 1)}{named}"
     own = {kind_: what for kind_, what in found.items() if kind_ != "coco"} or found
     if len(own) == 1:
         return next(iter(own.items()))
     if not own:
-        problem = f"none of its {len(image_keys)} pictures has an XML or text file of its name, and no JSON is there"
-        raise ConfigError(f"{flag}: {problem}; docs/detection.md shows the layouts of VOC, COCO and YOLO")
+        problem = (
+            f"none of its {len(image_keys)} pictures has an XML or text file of its name, and no JSON or table of "
+        )
+        problem += "boxes is there"
+        raise ConfigError(f"{flag}: {problem}; docs/detection.md shows the layouts of VOC, COCO, YOLO and CSV")
     which = " or ".join(f"--dataset={kind_}:{path}" for kind_ in own)
     raise ConfigError(f"{flag}: has {' and '.join(own.values())}; take one by --preset=boxes/detect {which}")
+
+
+def _annotation_files(kind: str, root: str, image_keys: Mapping[str, str]) -> list[str]:
+    """Returns the files below a folder that may be annotations of a kind; `image_keys`: of its images, {key: ''}."""
+    files = walk.files(root, (_FILES[kind][0],))
+    if kind == "csv":
+        return [name for name in files if delimiter_of(f"{root}/{name}")]
+    if kind == "coco":  # whose files have no names of pictures
+        return files
+    of_key = {key(name): name for name in files}
+    of_key = paired(image_keys, of_key) if kind == "voc" else of_key
+    return [name for each, name in of_key.items() if each in image_keys]
+
+
+def delimiter_of(path: str) -> str:
+    """Returns what separates the cells of a table of boxes, by its header; '' if the file is none."""
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            header = file.read(_LONGEST_HEADER).decode("utf-8-sig", "replace").lstrip().partition("\n")[0]
+    except tf.errors.OpError:
+        return ""
+    wanted = {"filename", "class", *CORNERS}
+    titles = {sign: {title.strip().lower() for title in header.replace('"', "").split(sign)} for sign in _DELIMITERS}
+    return next((sign for sign, found in titles.items() if wanted <= found), "")
 
 
 def is_split(name: str) -> bool:

@@ -75,6 +75,10 @@ class DetectionSource(Examples):
         images = np.repeat(np.arange(len(names)), [len(of_image) for of_image in labels])
         return Objects([name.decode() for name in names], images, np.concatenate(labels), np.concatenate(difficult))
 
+    def groups(self) -> np.ndarray:
+        """Returns for each image the index of the first that belongs with it, int64 [N]; here its own."""
+        return np.arange(self.num_examples)
+
     def sizes(self) -> Sizes:
         """Returns the sizes of all images and objects; reads the images, but does not decode them."""
         examples = self.ordered().map(lambda example: (image_size(example["encoded"]), example["boxes"]))

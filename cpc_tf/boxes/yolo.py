@@ -37,7 +37,7 @@ FORMAT = Format(
     place=lambda boxes, size: geometry.clipped((boxes * np.tile(size, 2)).astype(np.float32), size),
 )
 _LABEL = re.compile(r"[0-9]{1,9}(\.0*)?")
-_LARGEST = 1.01  # part of the image; rounding may exceed 1 a little
+_LARGEST = 1 + geometry.OVERSHOOT  # parts of the image; larger numbers are pixels
 _NO_ANNOTATIONS = ("classes", "trainval", "readme", "notes")  # text files beside images, as are lists of splits
 
 

@@ -16,7 +16,7 @@ from cpc_tf.texts import escaped, listed, one_line
 
 MOST_LINES = 20  # of a summary
 # Kind in --dataset=KIND:PATH of pictures with boxes, which are read beside the core -> what opens them without labels.
-WITH_BOXES = dict.fromkeys(("voc", "coco", "yolo"), "cpc_tf.boxes.catalog:open_images")
+WITH_BOXES = dict.fromkeys(("voc", "coco", "yolo", "csv"), "cpc_tf.boxes.catalog:open_images")
 
 
 def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Source:
@@ -24,8 +24,8 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
 
     Args:
       data: its `dataset` is 'photos', 'photos/N' (N crops in its split `unlabelled`), 'folder:PATH', 'voc:PATH',
-        'coco:PATH' or 'yolo:PATH' (their images without labels), or the name of a TFDS builder. Its `labelled` and
-        `unlabelled` are folders instead; with `unlabelled` there are no labels.
+        'coco:PATH', 'yolo:PATH' or 'csv:PATH' (their images without labels), or the name of a TFDS builder. Its
+        `labelled` and `unlabelled` are folders instead; with `unlabelled` there are no labels.
       split: TFDS syntax such as 'train[:10%]'; of folders with boxes a list or folder.
       split_flag: the flag that `split` came from.
 

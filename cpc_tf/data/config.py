@@ -22,8 +22,8 @@ class DataConfig(Settings):
     dataset: str = setting(
         "photos",
         "Images to use: 'photos' (embedded photographs), 'photos/N' (N unlabelled crops of them), 'folder:PATH' "
-        "(your own pictures), 'collages' (embedded, with boxes), 'voc:PATH', 'coco:PATH', 'yolo:PATH' (pictures with "
-        "boxes in these formats), or the name of a TensorFlow Datasets builder",
+        "(your own pictures), 'collages' (embedded, with boxes), 'voc:PATH', 'coco:PATH', 'yolo:PATH', 'csv:PATH' "
+        "(pictures with boxes in these formats), or the name of a TensorFlow Datasets builder",
         compared=False,
     )
     data_dir: str = setting(

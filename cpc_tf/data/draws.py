@@ -104,7 +104,7 @@ def together(table: Table, rows: Sequence[int], decoded: Sequence[int] | None = 
     Args:
       table, rows, decoded: as of `same_pictures`.
     """
-    same = same_pictures(table, rows, decoded) if table.with_copies else {}
+    same = same_pictures(table, rows, decoded)
     return joined(same, table.group_of(rows))
 
 

@@ -37,7 +37,6 @@ class Table:
       one_test: whether `val` and `test` both mean the only split of these kinds.
       notes: lines for the user.
       cache_dir: where findings about its files are kept, see `files.remember`.
-      with_copies: whether copies of one file are drawn together.
       stats: sizes and times of change, int64 [N, 2], see `walk.stats`.
       max_megapixels: from which size on a picture is not decoded.
       looked: what `check.look` has found of each file so far, int64 [N, FINDINGS]; tables of the same files share it.
@@ -57,7 +56,6 @@ class Table:
     one_test: bool = False
     notes: tuple[str, ...] = ()
     cache_dir: str = ""
-    with_copies: bool = True
     stats: np.ndarray | None = None
     max_megapixels: float = 100.0
     looked: np.ndarray | None = None

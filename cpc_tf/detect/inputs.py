@@ -15,6 +15,7 @@ from cpc_tf.boxes.catalog import BoxesFolder, open_detection_sources
 from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.boxes.source import DetectionSource, Sizes
 from cpc_tf.data import catalog, classes
+from cpc_tf.data.folder import in_both
 from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.settings import ConfigError, flatten, open_settings, replace
@@ -81,12 +82,7 @@ def open_data(config: DetectConfig) -> Data:
     for (flag, split), count in zip(splits.items(), counts):
         if not count[0].any():
             raise ConfigError(flag, split, f"no object there in --dataset={data.dataset} but difficult ones")
-    overlap = []
-    if all(isinstance(source, BoxesFolder) for source in sources):
-        names = set.intersection(*({*source.objects.names} for source in sources))
-        overlap = [f"{len(names)} test images are learned, too: the average precision on them says little"] * bool(
-            names
-        )
+    overlap = in_both(*sources) if all(isinstance(source, BoxesFolder) for source in sources) else []
     sources, counts, lines = _with_the_same_classes(config, sources, counts)
     (easy, difficult), (test_easy, _) = counts
     # Difficult objects are learned from, but need not be found.
@@ -243,13 +239,15 @@ def origins(given: DetectConfig, config: DetectConfig, data: Data, sizes: Sizes)
     ]
     if drawn := [note for note in data.test_source.about.notes if "drawn" in note]:
         found[1] = found[1]._replace(source=f"{found[1].source}; {drawn[0]}")
+    shown = config.canvas.test_area * config.canvas.area_scale
     pictures, side = f"{data.source.num_examples} pictures", 100 * np.median(relative_sizes(sizes))
     sources = {
         **dict.fromkeys(
             ("canvas_height", "canvas_width"),
             f"shapes of the pictures; the middle object has {side:.0f} % of the side of its picture",
         ),
-        "area_scale": "the largest at which half of the pictures fit on the canvas",
+        "area_scale": f"so that a picture is shown with about {shown:,.0f} px, height times width: the most with which "
+        "half of the pictures fit on the canvas",
         "anchor_sizes": "objects as shown, from the 5th to the 95th percentile, by factors of two at most",
         "batch_size": pictures,
         "train_epochs": f"{pictures}: {USUAL.epochs} epochs, of few pictures {USUAL.least_steps} steps",

@@ -14,10 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from cpc_tf.boxes.source import DetectionSource
-from cpc_tf.detect.scoring import Detected, Judged, Scene, Scores, judge
+from cpc_tf.detect.scoring import Detected, Judged, Scene, Scores, Truth, judge
 from cpc_tf.drawing import plots
 
-SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong, and would hide the image.
+USUAL_SCORE = 0.5  # detections below it are not drawn, where the test recommends no score: most of them are wrong
 TILES, COLUMNS = 20, 5
 TITLE = 24  # letters of an image's name above it; its counts stand beside
 # How each kind of box is drawn. Dashes help colour-blind readers.
@@ -38,17 +38,17 @@ class Verdict(NamedTuple):
     missed: np.ndarray  # bool [M], false for difficult ones
 
 
-def verdict(scene: Scene, iou: float) -> Verdict:
-    """Judges the detections of an image with a score of at least SHOWN; a right one overlaps by at least `iou`."""
-    drawn = scene.detected.scores >= SHOWN
+def verdict(scene: Scene, iou: float, least_score: float) -> Verdict:
+    """Judges the detections of an image with at least this score; a right one overlaps by at least `iou`."""
+    drawn = scene.detected.scores >= least_score
     detected = Detected(*(values[drawn] for values in scene.detected))
     judged = judge(scene.truth, detected, iou)
     return Verdict(detected, judged, ~judged.taken & ~scene.truth.difficult)
 
 
-def worst(scenes: Sequence[Scene], iou: float) -> list[int]:
+def worst(scenes: Sequence[Scene], iou: float, least_score: float) -> list[int]:
     """Returns the indices of the TILES images with most missed objects, among equals the surest wrong detections."""
-    verdicts = [verdict(scene, iou) for scene in scenes]
+    verdicts = [verdict(scene, iou, least_score) for scene in scenes]
     badness = [(v.missed.sum(), v.detected.scores[v.judged.right == 0].sum()) for v in verdicts]
     return sorted(range(len(scenes)), key=badness.__getitem__, reverse=True)[:TILES]
 
@@ -63,9 +63,13 @@ def images_at(source: DetectionSource, indices: Sequence[int]) -> list[np.ndarra
 
 
 def draw_sheet(
-    scenes: Sequence[Scene], images: Sequence[np.ndarray], class_names: Sequence[str], iou: float = 0.5
+    scenes: Sequence[Scene],
+    images: Sequence[np.ndarray],
+    class_names: Sequence[str],
+    iou: float = 0.5,
+    least_score: float = USUAL_SCORE,
 ) -> bytes:
-    """Draws images (uint8 [H, W, 3] each) with their true and detected boxes, as PNG; `iou` as in `verdict`."""
+    """Draws images (uint8 [H, W, 3] each) with true and detected boxes, as PNG; `iou`, `least_score`: see `verdict`."""
     columns = min(COLUMNS, len(scenes))
     rows = math.ceil(len(scenes) / columns)
     class_names = plots.drawable(tuple(class_names), "class")
@@ -73,23 +77,23 @@ def draw_sheet(
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         for axis, title, scene, image in zip(plots.grid(canvas, len(scenes), columns), titles, scenes, images):
-            _tile(axis, title, scene, image, class_names, iou)
+            _tile(axis, title, image, scene.truth, verdict(scene, iou, least_score), class_names)
         lines = [Line2D([], [], linewidth=2.5, **kind) for kind in KINDS]
         canvas.legend(handles=lines, loc="outside upper left", ncols=len(KINDS))
-        title = f"images with most misses first; detections with a score of at least {SHOWN}"
+        title = f"images with most misses first; detections with a score of at least {least_score:g}"
         canvas.suptitle(title, x=0.99, ha="right", fontsize=10)
 
     tallest = max(image.shape[0] / image.shape[1] for image in images)
     return plots.png(fill, 3.2 * max(columns, 3), (3.2 * min(tallest, 1) + 0.4) * rows + 0.8)
 
 
-def _tile(axis: Axes, title: str, scene: Scene, image: np.ndarray, class_names: Sequence[str], iou: float) -> None:
-    detected, judged, missed = verdict(scene, iou)
-    plots.tile(axis, image, f"{title}: {missed.sum()} missed, {(judged.right == 0).sum()} wrong")
-    for box, label, lost, difficult in zip(scene.truth.boxes, scene.truth.labels, missed, scene.truth.difficult):
+def _tile(axis: Axes, title: str, image: np.ndarray, truth: Truth, judged: Verdict, class_names: Sequence[str]) -> None:
+    detected, (rights, _), missed = judged
+    plots.tile(axis, image, f"{title}: {missed.sum()} missed, {(rights == 0).sum()} wrong")
+    for box, label, lost, difficult in zip(*truth[:2], missed, truth.difficult):
         # Broad, so that it stays visible below a detected box.
         _box(axis, box, MISSED if lost else DIFFICULT if difficult else TRUE, 3.2, class_names[label] if lost else "")
-    for box, score, label, right in zip(*detected, judged.right):
+    for box, score, label, right in zip(*detected, rights):
         _box(axis, box, (WRONG, RIGHT, DIFFICULT)[int(right)], 1.4, f"{class_names[label]} {score:.2f}")
 
 

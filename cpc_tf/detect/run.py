@@ -177,9 +177,11 @@ def _write_detections(
     workdir.write("detections.json", scoring.to_json(scenes, names, config.data.dataset, split))
     workdir.write("table.txt", scoring.table(scores, names, len(scenes)) + "\n")
     workdir.write("curves.png", pictures.draw_curves(scores, names))
-    worst = pictures.worst(scenes, iou)
+    least_score = scores.best_f1.score if scores.best_f1 else pictures.USUAL_SCORE
+    worst = pictures.worst(scenes, iou, least_score)
     images = pictures.images_at(source, worst)
-    workdir.write("sheet.png", pictures.draw_sheet([scenes[index] for index in worst], images, names, iou))
+    drawn = [scenes[index] for index in worst]
+    workdir.write("sheet.png", pictures.draw_sheet(drawn, images, names, iou, least_score))
 
 
 class Lengths(NamedTuple):
@@ -222,11 +224,22 @@ class Parts(NamedTuple):
 
 
 def divided(source: DetectionSource, part: float, seed: int) -> Parts:
-    """Holds out a random part of the images, at least one. Raises ConfigError if one of the two has no objects."""
-    names = np.unique(source.objects.names)
+    """Holds out a random part of the images, at least one, and of copies all or none.
+
+    Raises:
+      ConfigError: one of the two parts has no objects.
+    """
+    names, groups = np.array(source.objects.names), source.groups()
     count = max(1, round(part * len(names)))
-    shuffled = np.random.default_rng(seed).permutation(names).tolist()
-    parts = [Named(source, some) for some in (shuffled[count:], shuffled[:count]) if some]
+    # Whole groups in a random order of their first names, the last one as it comes.
+    first, of_group = np.unique(names[groups], return_inverse=True)
+    order = np.random.default_rng(seed).permutation(len(first))
+    held_out: list[str] = []
+    for group in order:
+        if len(held_out) < count:
+            held_out += names[of_group == group].tolist()
+    count, fit = len(held_out), names[~np.isin(names, held_out)].tolist()
+    parts = [Named(source, some) for some in (fit, held_out) if some]
     if len(parts) < 2 or not all(scoring.objects_of_classes(part)[0].any() for part in parts):
         raise ConfigError(
             "held_out",

@@ -1,10 +1,13 @@
-"""Tests a detector on a dataset: average precision by the rules of the PASCAL VOC development kit, and result files.
+"""Tests a detector on a dataset: average precision by the rules of PASCAL VOC and COCO, the best score, result files.
 
-The rules are those of Everingham et al. 2010, Sec. 4.2.
+VOC's rules are those of Everingham et al. 2010, Sec. 4.2. Detections of a class are judged best first, over all images.
+Each is assigned to the object of its class that it overlaps most. It is right if the overlap is large enough and the
+object is not yet taken by a better detection, else wrong. A detection of a difficult object is neither, and difficult
+objects need not be found.
 
-Detections of a class are judged best first, over all images. Each is assigned to the object of its class that it
-overlaps most. It is right if the overlap is large enough and the object is not yet taken by a better detection, else
-wrong. A detection of a difficult object is neither, and difficult objects need not be found.
+COCO's rules (Lin et al. 2014, as pycocotools has them) assign a detection to the object that it overlaps most of those
+that are not taken, and to a difficult one only if no other overlaps enough. The average precision is the mean at 101
+recalls, over ten overlaps from 0.5 to 0.95: it asks for boxes that fit closely.
 
 Boxes are continuous here: the box of a pixel has a side of 1. The kit has inclusive pixel numbers and adds 1 to each
 side, which gives the same overlaps once its (xmin, ymin, xmax, ymax) are read as [ymin - 1, xmin - 1, ymax, xmax].
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +33,9 @@ from cpc_tf.evaluation.inference import on_replicas, own_images
 from cpc_tf.progress import Progress
 
 _PRINT_EVERY = 500  # images
+ELEVEN = np.arange(11) / 10  # recalls that VOC 2007 takes the mean at
+COCO_RECALLS, COCO_OVERLAPS = np.linspace(0, 1, 101), np.linspace(0.5, 0.95, 10)
+LEAST_SCORES = np.arange(1, 100) / 100  # of which one is recommended
 
 
 class Truth(NamedTuple):
@@ -69,10 +75,43 @@ class Curve(NamedTuple):
         return np.maximum.accumulate(self.precision[::-1])[::-1]
 
 
+class BestF1(NamedTuple):
+    """What is found with boxes of at least the score that has the best F1, 2PR / (P + R), over all classes together."""
+
+    score: float
+    right: int  # boxes
+    boxes: int  # right or wrong ones
+    objects: int  # to find
+
+    @property
+    def precision(self) -> float:
+        """The share of the boxes that are right."""
+        return self.right / self.boxes if self.boxes else 0.0
+
+    @property
+    def recall(self) -> float:
+        """The share of the objects that are found."""
+        return self.right / self.objects
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of both."""
+        return 2 * self.right / (self.boxes + self.objects)
+
+    def result(self) -> dict[str, float]:
+        """Returns it for a result.json."""
+        return {**self._asdict(), "precision": self.precision, "recall": self.recall, "f1": self.f1}
+
+
+def _overlaps(truth: Truth, detected: Detected) -> np.ndarray:
+    """Returns the overlaps of the detections of an image with its objects, [N, M]; -1 with those of another class."""
+    overlaps = bx.iou(tf.constant(detected.boxes, tf.float64), tf.constant(truth.boxes, tf.float64)).numpy()
+    return np.where(detected.labels[:, None] == truth.labels, overlaps, -1)
+
+
 def judge(truth: Truth, detected: Detected, iou: float = 0.5) -> Judged:
-    """Judges the detections of an image; a right one overlaps an object of its class by at least `iou`."""
-    overlaps = bx.iou(tf.constant(detected.boxes, tf.float64), tf.constant(truth.boxes, tf.float64)).numpy()  # [N, M]
-    overlaps = np.where(detected.labels[:, None] == truth.labels, overlaps, -1)
+    """Judges the detections of an image by VOC's rules; a right one overlaps its object by at least `iou`."""
+    overlaps = _overlaps(truth, detected)
     right, taken = np.zeros(len(detected.labels), int), np.zeros(len(truth.labels), bool)
     for i in np.argsort(-detected.scores, kind="stable") if len(taken) else ():
         nearest = np.argmax(overlaps[i])
@@ -82,14 +121,38 @@ def judge(truth: Truth, detected: Detected, iou: float = 0.5) -> Judged:
     return Judged(right, taken)
 
 
+def judge_by_coco(truth: Truth, detected: Detected, ious: np.ndarray = COCO_OVERLAPS) -> np.ndarray:
+    """Judges the detections of an image by COCO's rules, at each of T overlaps: int [T, N], as `Judged.right`."""
+    overlaps, at = _overlaps(truth, detected), np.arange(len(ious))
+    right = np.zeros([len(ious), len(detected.labels)], int)
+    taken = np.zeros([len(ious), len(truth.labels)], bool)
+    for i in np.argsort(-detected.scores, kind="stable") if taken.size else ():
+        fits = (overlaps[i] >= ious[:, None]) & ~taken  # [T, M]
+        # Difficult objects come last; they are never taken.
+        best = np.argmax(np.where(fits, overlaps[i] - 2 * truth.difficult, -np.inf), axis=1)
+        fits, difficult = fits[at, best], truth.difficult[best]
+        right[:, i] = np.where(fits, np.where(difficult, -1, 1), 0)
+        taken[at, best] |= fits & ~difficult
+    return right
+
+
 def precision_recall(
     truths: Sequence[Truth], detections: Sequence[Detected], classes: int, iou: float = 0.5
 ) -> list[Curve]:
     """Returns the curve of each class over some images; `iou` as in `judge`."""
+    return _curves(truths, detections, _judged(truths, detections, iou), classes)
+
+
+def _judged(truths: Sequence[Truth], detections: Sequence[Detected], iou: float) -> np.ndarray:
+    """Returns whether each detection of all images is right, as `Judged.right`."""
+    return np.concatenate([np.zeros(0, int), *(judge(*pair, iou).right for pair in zip(truths, detections))])
+
+
+def _curves(truths: Sequence[Truth], detections: Sequence[Detected], right: np.ndarray, classes: int) -> list[Curve]:
+    """Returns the curve of each class; `right`: as `_judged` returns it."""
     objects = np.concatenate([np.zeros(0, int), *(truth.labels[~truth.difficult] for truth in truths)])
     scores = np.concatenate([np.zeros(0), *(image.scores for image in detections)])
     labels = np.concatenate([np.zeros(0, int), *(image.labels for image in detections)])
-    right = np.concatenate([np.zeros(0, int), *(judge(*pair, iou).right for pair in zip(truths, detections))])
     curves = []
     for label in range(classes):
         (order,) = np.nonzero((labels == label) & (right >= 0))
@@ -100,17 +163,42 @@ def precision_recall(
     return curves
 
 
-def average_precision(curve: Curve, eleven_points: bool = False) -> float:
+def average_precision(curve: Curve, recalls: np.ndarray | None = None) -> float:
     """Returns the area under the curve of the best precision at each recall or more; nan if there is no object to find.
 
-    This is VOC's rule from 2010 on. With `eleven_points`, the mean at recall 0, 0.1, ..., 1, as in VOC 2007.
+    This is VOC's rule from 2010 on. With `recalls`, the mean at these, as in VOC 2007 and COCO.
     """
     if not curve.objects:
         return float("nan")
-    if eleven_points:
-        at = np.searchsorted(curve.recall, np.arange(11) / 10)  # the first detection with this recall
+    if recalls is not None:
+        at = np.searchsorted(curve.recall, recalls)  # the first detection with this recall
         return float(np.mean(np.append(curve.best, 0.0)[at]))
     return float(np.sum(np.diff(curve.recall, prepend=0.0) * curve.best))
+
+
+def coco_precisions(truths: Sequence[Truth], detections: Sequence[Detected], classes: int) -> np.ndarray:
+    """Returns COCO's average precision at each of its overlaps, of each class: [10, classes]; nan without an object."""
+    judged = [np.zeros([len(COCO_OVERLAPS), 0], int), *map(judge_by_coco, truths, detections)]
+    curves = (_curves(truths, detections, right, classes) for right in np.concatenate(judged, axis=1))
+    return np.array([[average_precision(curve, COCO_RECALLS) for curve in each] for each in curves])
+
+
+def best_f1(truths: Sequence[Truth], detections: Sequence[Detected], iou: float = 0.5) -> BestF1 | None:
+    """Returns the least score of boxes that has the best F1, of equals the middle one; None without an object to find.
+
+    A score is a whole hundredth, so that what is printed is what was measured.
+    """
+    objects = sum(int(np.sum(~truth.difficult)) for truth in truths)
+    if not objects:
+        return None
+    right = _judged(truths, detections, iou)
+    scores = np.concatenate([np.zeros(0), *(image.scores for image in detections)])
+    kept = (scores >= LEAST_SCORES[:, None]) & (right >= 0)  # [99, detections]
+    hits, boxes = (kept & (right == 1)).sum(1), kept.sum(1)
+    f1 = hits / (boxes + objects)
+    (best,) = np.nonzero(f1 == f1.max())
+    chosen = best[len(best) // 2]
+    return BestF1(float(LEAST_SCORES[chosen]), int(hits[chosen]), int(boxes[chosen]), objects)
 
 
 def mean_average_precision(values: Sequence[float]) -> float:
@@ -133,26 +221,28 @@ class Scores(NamedTuple):
     curves: list[Curve]
     eleven: list[float]  # over 11 points, as in VOC 2007
     every: list[float]  # over all points, as in VOC from 2010 on
+    coco50: list[float]  # COCO's at an overlap of 0.5
+    coco: list[float]  # COCO's over its ten overlaps
+    best_f1: BestF1 | None  # None without an object to find
+
+    @property
+    def by_class(self) -> dict[str, list[float]]:
+        """{name in a result.json, without the 'ap' before it: average precision of each class}."""
+        return {"11": self.eleven, "_all": self.every, "50": self.coco50, "50_95": self.coco}
 
     @property
     def means(self) -> dict[str, float]:
-        """The means over the classes, 'map11' and 'map_all'; nan if no class has an object to find."""
-        return {
-            "map11": mean_average_precision(self.eleven),
-            "map_all": mean_average_precision(self.every),
-        }
+        """The means over the classes, 'map11' and so on; nan if no class has an object to find."""
+        return {f"map{name}": mean_average_precision(values) for name, values in self.by_class.items()}
 
     def result(self, class_names: Sequence[str]) -> dict[str, object]:
-        """Returns the `means`, and 'ap11' and 'ap_all' of each class that has an object to find."""
+        """Returns the `means`, 'ap11' and so on of each class that has an object to find, and 'best_f1'."""
 
         def by_name(values: Sequence[float]) -> dict[str, float]:
             return {name: value for name, value in zip(class_names, values) if not np.isnan(value)}
 
-        return {
-            **self.means,
-            "ap11": by_name(self.eleven),
-            "ap_all": by_name(self.every),
-        }
+        of_classes = {f"ap{name}": by_name(values) for name, values in self.by_class.items()}
+        return {**self.means, **of_classes, **({"best_f1": self.best_f1.result()} if self.best_f1 else {})}
 
 
 def objects_of_classes(source: DetectionSource) -> np.ndarray:
@@ -201,24 +291,41 @@ def finder(
 
 
 def score(scenes: Sequence[Scene], classes: int, iou: float = 0.5) -> Scores:
-    """Returns average precisions; a detection must overlap an object by at least `iou` to find it."""
-    curves = precision_recall([scene.truth for scene in scenes], [scene.detected for scene in scenes], classes, iou)
-    return Scores(curves, *([average_precision(curve, eleven) for curve in curves] for eleven in (True, False)))
+    """Returns average precisions; by VOC's rules a detection must overlap an object by at least `iou` to find it."""
+    truths, detections = [scene.truth for scene in scenes], [scene.detected for scene in scenes]
+    curves = precision_recall(truths, detections, classes, iou)
+    eleven, every = ([average_precision(curve, recalls) for curve in curves] for recalls in (ELEVEN, None))
+    coco = coco_precisions(truths, detections, classes)
+    return Scores(curves, eleven, every, coco[0].tolist(), coco.mean(0).tolist(), best_f1(truths, detections, iou))
 
 
 def table(scores: Scores, class_names: Sequence[str], images: int) -> str:
-    """Formats the average precisions on so many images as lines of text, the mean at the end."""
+    """Formats the average precisions on so many images as lines of text, the mean and the best score at the end."""
     width = max(len(name) for name in (*class_names, "average precision of"))
-    lines = [f"{'average precision of':{width}}{'objects':>9}{'11 points':>11}{'all points':>12}"]
-    for name, curve, eleven, every in zip(class_names, *scores):
-        figures = f"{100 * eleven:10.1f}%{100 * every:11.1f}%" if curve.objects else f"{'-':>11}{'-':>12}"
-        lines.append(f"{name:{width}}{curve.objects:9}{figures}")
-    means = [100 * mean_average_precision(values) for values in (scores.eleven, scores.every)]
+    lines = [f"{'average precision of':{width}}{'objects':>9}{'11 points':>11}{'all points':>12}{'0.5 to 0.95':>13}"]
+    columns = (scores.eleven, scores.every, scores.coco)
+    for name, curve, *values in zip(class_names, scores.curves, *columns):
+        lines.append(f"{name:{width}}{curve.objects:9}{_percents(values)}")
     total = sum(curve.objects for curve in scores.curves)
-    lines.append(f"{'mean':{width}}{total:9}{means[0]:10.1f}%{means[1]:11.1f}%")
+    lines.append(f"{'mean':{width}}{total:9}{_percents(map(mean_average_precision, columns))}")
     about = tested_on({"test_images": images, "test_boxes": total})
-    lines += filter(None, [about, caution(images, accuracy=False)])
-    return "\n".join(lines)
+    best = best_score({"best_f1": scores.best_f1.result()}) if scores.best_f1 else ""
+    return "\n".join([*lines, *filter(None, [about, best, caution(images, accuracy=False)])])
+
+
+def _percents(values: Iterable[float]) -> str:
+    """Returns the cells of a row of the table."""
+    texts = ["-" if np.isnan(value) else f"{100 * value:.1f}%" for value in values]
+    return "".join(f"{text:>{width}}" for text, width in zip(texts, (11, 12, 13)))
+
+
+def best_score(result: Mapping[str, Any]) -> str:
+    """Returns what a result.json recommends, 'best F1 with boxes of a score of 0.6 or more: ...'; '' if it does not."""
+    if not (best := result.get("best_f1")):
+        return ""
+    precise = f"{best['right']:,} of {best['boxes']:,} boxes right (precision {100 * best['precision']:.1f} %)"
+    found = f"{best['right']:,} of {best['objects']:,} objects found (recall {100 * best['recall']:.1f} %)"
+    return f"best F1 with boxes of a score of {best['score']:g} or more: {precise}, {found}"
 
 
 def tested_on(result: Mapping[str, Any]) -> str:

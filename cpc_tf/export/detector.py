@@ -13,7 +13,7 @@ from cpc_tf.boxes import canvas
 from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
-from cpc_tf.detect.scoring import tested_on
+from cpc_tf.detect.scoring import best_score, tested_on
 from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, WHOLE, build_detector
 from cpc_tf.encoders.card import module_name
 from cpc_tf.export.shared import (
@@ -129,6 +129,7 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
         "levels": read_intensity_range(workdir),
         "detector": {**flatten(run.detector), "encoder": module_name(run.detector.backbone.encoder)},
         "canvas": flatten(run.canvas),
+        "recommended_score": result.get("best_f1", {}).get("score") if result.get("steps") == step else None,
         "split": run.data.split,
         "dataset": dataset_name(run.data.origin),
         "run": run_name(workdir),
@@ -140,10 +141,12 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
         module=HubDetector(model, run.canvas, names),
         save=save_frozen,
         card=card,
-        readme=render("detector", card=card, run=run, result=result, tested_on=tested_on(result)),
+        readme=render(
+            "detector", card=card, run=run, result=result, tested_on=tested_on(result), best_score=best_score(result)
+        ),
         reference=functools.partial(detector_reference, model, run.canvas, names),
         summary=(
-            f"{len(names)} classes, weights of step {step}; in a fresh process: "
+            f"{len(names)} class{'es' * (len(names) > 1)}, weights of step {step}; in a fresh process: "
             "{detections} detections, {same:.1%} of them the same"
         ),
     )

@@ -14,13 +14,14 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from cpc_tf.settings import ConfigError, Settings, count, fraction, setting
+from cpc_tf.settings import ConfigError, Settings, count, setting
 from cpc_tf.texts import PICTURES
 
 CSV, JSON_LINES, COCO = ".csv", ".jsonl", ".json"
 # What a folder as --output holds.
 VOC, YOLO, YOLO_SCORES = "voc", "yolo", "yolo_scores"
 STDOUT = "-"
+RECOMMENDED = -1.0  # stands for the score that a detector recommends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +41,18 @@ class PredictConfig(Settings):
     )
     sheet: str = setting("", "PNG to draw with at most 60 pictures and what was predicted, the least sure first")
     drawn: str = setting("", "Folder for all pictures with their boxes drawn, of a detector")
-    least_score: float = fraction(0.5, "Least score of a detector's boxes")
-    drawn_score: float = fraction(0.5, "Least score of the boxes that --drawn and --sheet show")
+    least_score: float = setting(
+        RECOMMENDED,
+        "Least score of a detector's boxes; -1: the one with the best F1 in its test, as its detector.json says",
+        minimum=-1,
+        maximum=1,
+    )
+    drawn_score: float = setting(
+        RECOMMENDED,
+        "Least score of the boxes that --drawn and --sheet show; -1: as for --least_score",
+        minimum=-1,
+        maximum=1,
+    )
     coco_ids: str = setting(
         "", "COCO JSON of the pictures, whose ids of images and categories --output=FILE.json takes, for loadRes"
     )

@@ -19,6 +19,7 @@ from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
 
 BEST = 3  # classes of a picture that a classifier names
+_USUAL_SCORE = 0.5  # of the boxes of a detector that recommends none
 _LEAST_PROBABILITY = 0.5  # of a class that a multi-label classifier names
 
 
@@ -97,11 +98,12 @@ class Model:
 
     Args:
       path: its directory.
-      least_score: of the boxes of a detector.
+      least_score: of the boxes of a detector; None: its recommended one.
 
     Attributes:
       path: the directory.
-      least_score: as given.
+      recommended_score: the least score of boxes that had the best F1 in the test of a detector; 0.5 if it says none.
+      least_score: as given, or the recommended one.
       class_names: in the order of the probabilities.
       is_detector: whether it finds boxes.
       multi_label: whether a picture may have several classes.
@@ -113,8 +115,8 @@ class Model:
       ConfigError: there is no such model, or it cannot be loaded.
     """
 
-    def __init__(self, path: str | os.PathLike[str], least_score: float = 0.5):
-        self.path, self.least_score = os.path.expanduser(os.fspath(path)), least_score
+    def __init__(self, path: str | os.PathLike[str], least_score: float | None = None):
+        self.path = os.path.expanduser(os.fspath(path))
         kind = self._kind()
         self.is_detector = kind == "detector"
         log = logging.getLogger("absl")
@@ -133,6 +135,8 @@ class Model:
         finally:
             log.setLevel(level)
         self.intensity_range: IntensityRange | None = tuple(card["levels"]) if card.get("levels") else None
+        self.recommended_score: float = card.get("recommended_score") or _USUAL_SCORE
+        self.least_score = self.recommended_score if least_score is None else least_score
         self.category_ids: dict[str, int] = card.get("category_ids") or {}
 
     def _kind(self) -> str:

@@ -23,6 +23,7 @@ from cpc_tf.predict import formats
 from cpc_tf.predict.config import COCO, STDOUT, PredictConfig
 from cpc_tf.predict.model import Box, Detected, Model, Record
 from cpc_tf.progress import Progress, duration
+from cpc_tf.settings import replace
 from cpc_tf.texts import listed
 
 MOST = 60  # pictures on a sheet
@@ -64,7 +65,8 @@ def predict(
     tell = progress or (lambda line: None)
     formats.check_new(config.output)
     files = pictures.find(config.pictures if images is None else images)
-    model = model or Model(config.model, config.least_score)
+    model = model or Model(config.model)
+    config = _with_scores(config, model)
     formats.check(config, model, files.names)
     ids = formats.read_ids(config.coco_ids, files.names, model) if config.format == COCO else None
     records = []
@@ -81,6 +83,12 @@ def predict(
     if broken:
         tell(f"{len(broken)} of {len(files)} pictures could not be read: {listed(broken)}")
     return records
+
+
+def _with_scores(config: PredictConfig, model: Model) -> PredictConfig:
+    """Returns the settings with scores for those that the model recommends."""
+    scores = {name: getattr(config, name) for name in ("least_score", "drawn_score")}
+    return replace(config, **{name: model.recommended_score if x < 0 else x for name, x in scores.items()})
 
 
 def _predicted(config: PredictConfig, model: Model, files: Pictures, tell: Tell) -> Iterator[list[Record]]:

@@ -20,6 +20,9 @@ ALIKE = ("alike", "What it finds alike")
 TRAINING = ("training", "How the training went")
 
 
+# How a figure was measured.
+ON_TEST_IMAGES, BY_CROSS_VALIDATION = "on test images", "by cross-validation"
+
 # What several runs of a method are several of -> what each has another one of.
 SEVERAL = {"encoders": "encoder", "labels": "seed of labels and new weights"}
 
@@ -113,6 +116,8 @@ class Figure(NamedTuple):
 
     `more`: further PNGs with the same caption, beside the first where the page is wide, else below it.
     `photographs`: whether it shows pictures, whose colours are not changed in the dark.
+    `captions`: the lines below each PNG, if each has its own; these are then small.
+    `colors`: names of the colours in it, for the legend.
     """
 
     name: str
@@ -122,6 +127,8 @@ class Figure(NamedTuple):
     data: Sequence[dict[str, Any]] = ()
     more: Sequence[bytes] = ()
     photographs: bool = False
+    captions: Sequence[Sequence[str]] = ()
+    colors: Sequence[str] = ()
 
     @property
     def pngs(self) -> dict[str, bytes]:
@@ -155,11 +162,12 @@ Block = Union[Table, Figure, Commands, Facts, Details]
 
 
 class Finding(NamedTuple):
-    """A row of the summary: what was measured, {title of a method: value}, and a remark."""
+    """A row of the summary: what was measured, {title of a method: value}, a remark, and how it was `measured`."""
 
     what: str
     values: Mapping[str, str]
     remark: str = ""
+    measured: str = ON_TEST_IMAGES
 
 
 class Part(NamedTuple):
@@ -216,7 +224,7 @@ def notes(values: Iterable[Any]) -> str:
         f"After ±, the standard deviation over n runs, each with another {' or '.join(SEVERAL[name] for name in over)}."
         if over
         else "",
-        "In brackets, the 95 % interval of so few test pictures." if any(value.interval for value in spreads) else "",
+        "In brackets, the 95 % interval of so few pictures." if any(value.interval for value in spreads) else "",
     ]
     return " ".join(filter(None, sentences))
 
@@ -289,7 +297,9 @@ class Panels(NamedTuple):
         alt = f"Curves. At the end: {'; '.join(ends[:12])}."
         alone = (self._replace(panels={panel: lines}) for panel, lines in panels.items())
         first, *more = (plots.png(panel.draw, width, height, 160) for panel in alone)
-        return [Figure(name, title, first, alt, [dict(zip(columns, p)) for p in points], more)]
+        colors = [line.color for _, line in lines if isinstance(line.color, str)]
+        colors += ["healthy"] * any(panel in self.healthy for panel in panels)
+        return [Figure(name, title, first, alt, [dict(zip(columns, p)) for p in points], more, colors=colors)]
 
 
 def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]], ordered: bool = False) -> list[Block]:

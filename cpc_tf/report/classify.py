@@ -6,7 +6,7 @@ import collections
 from collections.abc import Sequence
 
 from cpc_tf.drawing import plots
-from cpc_tf.report.blocks import Finding, Panels, Part, Row, spread, table
+from cpc_tf.report.blocks import BY_CROSS_VALIDATION, Finding, Panels, Part, Row, spread, table
 from cpc_tf.report.linear import divided, multi_label
 from cpc_tf.report.methods import methods
 from cpc_tf.report.runs import Run
@@ -32,13 +32,13 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     measured = [run for run in runs if _curve(run)]
     figures = [figure for index, run in enumerate(measured, 1) for figure in _figure(run, index, len(measured) > 1)]
     findings = [
-        Finding(f"classify, {run['num_train_labels']:,} labels, top-1", {m.title: str(m.spread("top1"))})
+        Finding(f"classify, {m.labels:,} labels, top-1", {m.title: str(m.spread("top1"))}, "", BY_CROSS_VALIDATION)
         for m in compared
-        for run in m.runs[:1]
     ]
     return [
-        Part(11, "more", "What more labels would bring", [*figures, *(beside if len(rows) > 1 else [])], findings),
-        *multi_label("classify", "classifier on frozen features", multi),
+        Part(11, "more", "What more labels would bring", figures, findings),
+        Part(12, "encoders", "Encoder by encoder", beside if len(rows) > 1 else []),
+        *multi_label("classify", "classifier on frozen features", multi, BY_CROSS_VALIDATION),
     ]
 
 

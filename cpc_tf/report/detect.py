@@ -12,11 +12,13 @@ from cpc_tf.report.methods import Method, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
 NEEDS = ("map11",)
-AVERAGES = {"map11": "mAP over 11 points, %", "map_all": "mAP over all points, %"}
+AVERAGES = {"map11": "mAP over 11 points, %", "map_all": "mAP over all points, %", "map50_95": "COCO's mAP, %"}
+BEST = {"precision": "Precision, %", "recall": "Recall, %"}  # at the score of the best F1
 TESTED = {"test_images": "Test pictures", "test_boxes": "Objects in them"}  # of a result.json
 NOTE = (
-    "Mean average precision; VOC 2007's way is over 11 points. "
-    "Fixed: the first of two phases, in which the encoder is frozen."
+    "Mean average precision at an overlap of one half; VOC 2007's way is over 11 points. COCO's is the mean over "
+    "overlaps from 0.5 to 0.95: it asks for boxes that fit closely. Precision and recall: of boxes with the score of "
+    "the best F1 or more. Fixed: the first of two phases, in which the encoder is frozen."
 )
 CURVES = (
     "Class by class, as less and less sure boxes count: recall, the share of the objects that are found, and "
@@ -31,7 +33,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     compared, preset = methods(runs), own_preset(dataset, "detect")
     rows = [Row(values) for method in compared for values in _cells(method)]
     values = [value for row in rows for value in row.values]
-    columns = ["Method", "Architecture", *AVERAGES.values(), *TESTED.values()]
+    columns = ["Method", "Architecture", *AVERAGES.values(), *BEST.values(), *TESTED.values()]
     # Early stopping does not make a run a short one.
     lengths = [(run.get("most_steps", run.get("steps", 0)), run.get("images", 0)) for run in runs]
     short = [shorter(DetectConfig, preset, *length) for length in lengths]
@@ -48,8 +50,10 @@ def _cells(method: Method) -> list[list]:
     """Returns the cells of a method; of runs of two phases the first phase has a row of its own."""
     first = [run["phases"][FROZEN] for run in method.runs if FROZEN in run.get("phases", {})]
     tested = [method.runs[0].get(name) for name in TESTED]
-    rows = [[method.title, method.architecture or None, *map(method.spread, AVERAGES), *tested]]
+    found = [run["best_f1"] for run in method.runs if "best_f1" in run]
+    best = [spread(each[name] for each in found) for name in BEST]
+    rows = [[method.title, method.architecture or None, *map(method.spread, AVERAGES), *best, *tested]]
     if first:
         fixed = [spread(phase[name] for phase in first if is_number(phase.get(name))) for name in AVERAGES]
-        rows = [[f"{method.title} (fixed)", method.architecture or None, *fixed, *tested], *rows]
+        rows = [[f"{method.title} (fixed)", method.architecture or None, *fixed, *(None for _ in BEST), *tested], *rows]
     return rows

@@ -1,18 +1,13 @@
-"""Few labels in the report: accuracy against labels, what a gain over pixels is worth, phases, search, confusions."""
+"""Few labels in the report: accuracy against labels, what a gain over pixels is worth, phases, search."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from matplotlib.figure import Figure as Canvas
-
 from cpc_tf.drawing import plots
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.evaluation.label_kinds import PREDICTIONS, read_predictions
 from cpc_tf.report.blocks import (
-    CLASSES,
     TRAINING,
     Block,
     Details,
@@ -42,8 +37,6 @@ TRIED = {
     **{"Network": "backbone", "Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size"},
     "Steps": "steps",
 }
-MOST_NAMED = 40  # classes that the axes of a confusion matrix can name
-PAIRS = 8  # classes in the table of confusions
 COMPARED = "Shorter runs and runs of other settings have their own rows."
 GAIN = (
     "Gain: how many times as many labels it takes from "
@@ -143,7 +136,6 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     ]
     return [
         Part(10, "labels", title, blocks, findings(curves)),
-        Part(3, *CLASSES, confusions(curves)),
         Part(72, *TRAINING, training),
         *multi_parts,
     ]
@@ -277,53 +269,3 @@ def search(runs: Sequence[Run]) -> list[Block]:
     columns = ["Run", "Phase", "Rate", *TRIED, "Drop", "Held-out top-1, %", "Tried"]
     chosen = table("search", "Chosen settings", columns, rows, SEARCHED)
     return [Details("The settings that the held-out labels chose", [chosen])] if rows else []
-
-
-def confusions(curves: Curves) -> list[Block]:
-    """Returns the confusion matrix of the pre-trained encoder at the largest fraction with predictions, and a table."""
-    for at, point in reversed(curves.ours.items()):
-        counts = matrix(point.runs)
-        if counts is None:
-            continue
-        names = point.runs[0].get("class_names", [])
-        names = names if len(names) == len(counts) else [str(i) for i in range(len(counts))]
-        shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-        wrong = shares * (1 - np.eye(len(names)))
-        worst = zip(*np.unravel_index(np.argsort(-wrong, axis=None, kind="stable")[:PAIRS], counts.shape))
-        rows = [Row([names[i], names[j], spread([wrong[i, j]]), int(counts[i, j])]) for i, j in worst if wrong[i, j]]
-        columns = ["Class", "Taken for", "Of the class, %", "Images"]
-        figure = _matrix_figure(counts, shares, names, f"{point.title}, {percent(at)} of the labels")
-        return [figure, table("confused", "What is confused most", columns, rows)]
-    return []
-
-
-def matrix(runs: Sequence[Run]) -> np.ndarray | None:
-    """Returns counts [true class, predicted class] of the test images over all runs; None without predictions."""
-    classes = runs[0].get("num_classes", 0)
-    read = (read_predictions(run.text(PREDICTIONS), run.get("class_names", [])) for run in runs)
-    sound = [each for each in read if each and each.pairs.max() < classes]
-    if not sound:
-        return None
-    counts = np.zeros([classes, classes], np.int64)
-    np.add.at(counts, tuple(np.concatenate([each.pairs for each in sound]).T), 1)
-    return counts
-
-
-def _matrix_figure(counts: np.ndarray, shares: np.ndarray, names: Sequence[str], title: str) -> Figure:
-    named = range(len(names) if len(names) <= MOST_NAMED else 0)
-    short = plots.shortened(plots.drawable(tuple(names), "class")[: len(named)])
-
-    def draw(canvas: Canvas, theme: plots.Theme) -> None:
-        axis = canvas.subplots()
-        image = axis.imshow(100 * shares, vmin=0, vmax=100, cmap=theme.shades)
-        axis.set(title=f"{title}, test images", xlabel="prediction", ylabel="class")
-        axis.grid(visible=False)
-        axis.set_xticks(named, short, rotation=90, fontsize=7)
-        axis.set_yticks(named, short, fontsize=7)
-        canvas.colorbar(image, shrink=0.6, pad=0.02).set_label("% of the class")
-
-    pairs = zip(*np.nonzero(counts))
-    data = [{"class": names[i], "prediction": names[j], "count": int(counts[i, j])} for i, j in pairs]
-    caption = "Confusion matrix of the test images, all runs together; each row sums to 100 %."
-    alt = f"Confusion matrix, {title}: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
-    return Figure("confusion", caption, plots.png(draw, 6.5, 5.6, 160), alt, data)

@@ -11,6 +11,7 @@ from cpc_tf.evaluation.label_kinds import is_multi_label
 from cpc_tf.linear.config import BY_CHANNEL, LinearConfig
 from cpc_tf.report.blocks import (
     ALIKE,
+    ON_TEST_IMAGES,
     TRAINING,
     Block,
     Finding,
@@ -39,7 +40,7 @@ NEIGHBOURS = "Nearest training images in feature space ({}): green frame, same c
 NEIGHBOURS_ALT = "Test images, each beside the training images whose mean latents are nearest to its own, by encoder."
 SEVERAL_METRICS = {"map": "mAP, %", "micro_f1": "Micro-F1, %"}
 SEVERAL_NOTE = (
-    "On test images. mAP: mean over the classes of the average precision. Micro-F1: of all pairs of picture "
+    "mAP: mean over the classes of the average precision. Micro-F1: of all pairs of picture "
     "and class, at a probability of 0.5. Chance: the mAP that a random order is expected to have."
 )
 
@@ -141,8 +142,8 @@ def divided(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
     return [run for run in runs if run not in multi], multi
 
 
-def multi_label(kind: str, title: str, runs: Sequence[Run]) -> list[Part]:
-    """Returns the part of the page about the multi-label runs of a task, if there are any."""
+def multi_label(kind: str, title: str, runs: Sequence[Run], measured: str = ON_TEST_IMAGES) -> list[Part]:
+    """Returns the part of the page about the multi-label runs of a task, if any; `measured`: how they were tested."""
     by_labels = [method.by(lambda run: run.get("num_train_labels", 0)) for method in methods(runs)]
     points = [point for method in by_labels for point in method.values()]
     if not points:
@@ -150,8 +151,9 @@ def multi_label(kind: str, title: str, runs: Sequence[Run]) -> list[Part]:
     metrics = (*SEVERAL_METRICS, "map_chance")
     rows = [Row([p.title, p.labels, p.runs[0].get("tested"), *map(p.spread, metrics)]) for p in points]
     columns = ["Method", "Labelled pictures", "Test pictures", *SEVERAL_METRICS.values(), "Chance, %"]
-    scores = table(f"several-{kind}", f"Several labels a picture: {title}", columns, rows, SEVERAL_NOTE)
+    note = f"{measured.capitalize()}. {SEVERAL_NOTE}"
+    scores = table(f"several-{kind}", f"Several labels a picture: {title}", columns, rows, note)
     best = max(points, key=lambda point: point.spread("map").mean)
     what = f"multi-label, {title}, {best.labels:,} labelled pictures, mAP"
-    finding = Finding(what, {best.title: str(best.spread("map"))})
+    finding = Finding(what, {best.title: str(best.spread("map"))}, "", measured)
     return [Part(15, "several", "Several labels a picture", [folded_alone(scores, len(points))], [finding])]

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from cpc_tf import cli
 from cpc_tf.commands import TASKS
 from cpc_tf.encoders.config import PIXELS
-from cpc_tf.report.blocks import Block, Commands, Details, Facts, Part
+from cpc_tf.report.blocks import BY_CROSS_VALIDATION, Block, Commands, Details, Facts, Part
 from cpc_tf.report.methods import architecture, methods
 from cpc_tf.report.runs import Run
 from cpc_tf.settings import ConfigError, to_flagfile
+from cpc_tf.texts import listed
 
 MADE = ("made", "How it was made")
 LAYERS = {"linear": "linear classifier", "detect": "detector", "classify": "classifier on frozen features"}
@@ -34,7 +35,8 @@ def _facts(run: Run) -> list[Block]:
         ("On top of it", f"{layer}, {labels:,} labels" if layer and labels else layer),
         ("Directory", run.path),
         ("Seed", str(run.get("seed", 0))),
-        ("Tested on", run.test_split),
+        ("Tested on", run.test_split or BY_CROSS_VALIDATION * ("cross_validation" in run)),
+        ("The same again", listed(run.repeats)),
         ("Begun", about.get("begun", "")),
         ("Ended", about.get("date", "")),
         ("Time", "" if not seconds else f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"),

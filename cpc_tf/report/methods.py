@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Optional
@@ -12,7 +13,7 @@ from cpc_tf.encoders.config import LABELS, PIXELS, UNKNOWN, UNTRAINED
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.objectives import config as objectives
 from cpc_tf.report.blocks import Spread, spread
-from cpc_tf.report.runs import Run, is_number
+from cpc_tf.report.runs import Run, dataset_id, is_number
 from cpc_tf.settings import uncompared
 
 # In the order of tables, after the objectives.
@@ -33,6 +34,7 @@ PROPAGATION = {
 SEARCHED = "best of several networks"  # in place of the architecture if a search chose it
 SHARES = ("top1", "top5")  # metrics that are a part of the test's pictures
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
+_OF_ONE_RUN = ("wall_seconds", "made", "encoder", "run", "curve")  # equal figures tell that an encoder is the same
 LENGTH = {"train_steps", "train_epochs"}  # flags that the steps stand for
 Stack = tuple[Optional[str], Optional[float]]
 """The networks of a classifier, 'ResNet-161 + ResNet-33', and millions of parameters."""
@@ -123,6 +125,23 @@ def methods(runs: Iterable[Run]) -> list[Method]:
             groups |= {(*key, encoder, settings): runs for settings, runs in apart(same).items()}
     ranked = sorted(groups, key=lambda key: (ORDER.index(key[0] if key[0] in ORDER else ""), key))
     return [Method(_title(key, ranked), *key[:2], groups[key], key[5]) for key in ranked]
+
+
+def distinct(runs: Iterable[Run]) -> list[Run]:
+    """Returns runs without those that repeat another one: the same settings, seed, data and figures.
+
+    They are no seeds of a method; the first one names the places of the others in its `repeats`, and has a label curve
+    that one of them measured.
+    """
+    first: dict[str, Run] = {}
+    for run in runs:
+        record = {name: value for name, value in run.items() if name not in _OF_ONE_RUN}
+        record["dataset"] = dataset_id(run["dataset"])
+        one = first.setdefault(json.dumps([record, _settings(run)], sort_keys=True, default=str), run)
+        if one is not run:
+            one.repeats = (*one.repeats, run.place)
+            one.update({**run, **one})
+    return [*first.values()]
 
 
 def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:

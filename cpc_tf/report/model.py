@@ -21,8 +21,9 @@ from cpc_tf.encoders.card import NEW
 from cpc_tf.encoders.config import PIXELS, UNTRAINED
 from cpc_tf.evaluation import counts, label_kinds
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, Predictions, read_predictions
-from cpc_tf.report import classify
+from cpc_tf.report import classify, mistakes
 from cpc_tf.report.blocks import ALIKE, CLASSES, Block, Commands, Details, Figure, Part, Row, table
+from cpc_tf.report.methods import methods
 from cpc_tf.report.prose import sentences
 from cpc_tf.report.runs import Run
 from cpc_tf.report.trust import trust
@@ -77,6 +78,12 @@ def lead(runs: Sequence[Run]) -> Lead | None:
         return None
     figure, tested, labels = _figure(run), label_kinds.tested(run), run.get("num_train_labels")
     facts: dict[str, Any] = {"figure": figure, "labels": labels, "tested": tested or run.get("test_images", 0)}
+    folds = run.get("cross_validation", {})
+    facts |= {"folds": folds.get("folds", 0), "repeats": folds.get("repeats", 1)}
+    rivals = [each for each in runs if each["kind"] == run["kind"] and figure in each]
+    trained = [method for method in methods(rivals) if method.pretrained]
+    facts["encoders"] = len({frozenset(each["encoder"] for each in method.runs) for method in trained})
+    facts["encoder"] = next((method.title for method in trained if run in method.runs), "")
     facts["caution"] = counts.caution(facts["tested"], figure == "top1") if figure else ""
     facts["refit_labels"] = run.get(REFIT, {}).get("num_train_labels")
     compared = [run, *_rivals(run, runs)] if figure else []
@@ -94,7 +101,8 @@ def lead(runs: Sequence[Run]) -> Lead | None:
     elif figure:
         without = compared[1]["map11"] if compared[1:] else None
         facts |= {"score": _of_100(run["map11"]), "without": without and _of_100(without)}
-        facts["objects"] = run.get("test_boxes", 0)
+        facts |= {"objects": run.get("test_boxes", 0), "best": run.get("best_f1"), "iou": run.get("iou", 0.5)}
+        facts["close"] = _of_100(run["map50_95"]) if "map50_95" in run else None
         png = run.png("sheet.png")
         caption = "Test images with true and detected boxes, those with most missed objects first."
         alt = "Test images with true boxes, found and missed, and detected boxes, right and wrong."
@@ -106,13 +114,12 @@ def lead(runs: Sequence[Run]) -> Lead | None:
 
 def _accuracy(run: Run, tested: int, compared: Sequence[Run]) -> dict[str, Any]:
     """Returns what the sentence on an accuracy says: whole numbers of 100, or of all pictures if these are fewer."""
-    of, top1, folds = tested if 0 < tested < 100 else 100, run["top1"], run.get("cross_validation", {})
+    of, top1 = tested if 0 < tested < 100 else 100, run["top1"]
     low, high = _interval(run, "top1") if tested else (0, 0)
     low, high = run.get("top1_low", low), run.get("top1_high", high)
     mean = run.get("class_mean", top1)
     return {
         **{"right": round(top1 * of), "of": of, "without": round(compared[1]["top1"] * of) if compared[1:] else None},
-        **{"folds": folds.get("folds", 0), "repeats": folds.get("repeats", 1)},
         **{"low": _of_100(low), "high": _of_100(high), "chance": _of_100(1 / run.get("num_classes", 1e9))},
         "largest": _of_100(run["largest_class"]) if run.get("largest_class", 0) * run.get("num_classes", 0) > 1 else 0,
         "class_mean": _of_100(mean) if abs(mean - top1) > 0.01 else None,
@@ -175,8 +182,9 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
         {"what": name, "of 100": round(100 * share, 2), "tested": tested or None} for name, _, share, tested, _ in bars
     ]
     alt = f"Bars: {'; '.join(f'{name}: {100 * share:.0f}' for name, _, share, *_ in bars)}."
+    colors = [color for _, color, *_ in bars]
     caption = "Thin lines: what a test of so few pictures leaves open (95 %)." if facts.get("tested") else ""
-    return [Figure("answer", caption, plots.png(draw, 5.6, 0.75 + 0.36 * len(bars), 200), alt, data)]
+    return [Figure("answer", caption, plots.png(draw, 5.6, 0.75 + 0.36 * len(bars), 200), alt, data, colors=colors)]
 
 
 def _name(run: Run) -> str:
@@ -187,7 +195,13 @@ def _name(run: Run) -> str:
         return "the same network, untrained"
     if run.identity.trained_by == PIXELS:
         return "on raw pixels" if run["kind"] == "linear" else "learned from the labels alone"
-    return "with pre-training"
+    return f"with pre-training: {_title(run)}"
+
+
+def _title(run: Run) -> str:
+    """Returns how a run's encoder is called where no other is near: 'CPC v2'."""
+    (method,) = methods([run])
+    return method.title
 
 
 def model(runs: Sequence[Run]) -> list[Part]:
@@ -204,7 +218,8 @@ def model(runs: Sequence[Run]) -> list[Part]:
         predictions = read_predictions(run.text(PREDICTIONS), run.get("class_names", []))
     return [
         Part(1, "pictures", "What it says of new pictures", _sheet(run, predictions)),
-        Part(2, *CLASSES, _classes(run)),
+        Part(1, "mistakes", "Which pictures it got wrong", mistakes.surest(run, predictions)),
+        Part(2, *CLASSES, [*_classes(run), *mistakes.confusions(run, predictions)]),
         *trust(run, predictions),
         Part(5, *USE, [Commands("Commands", _commands(run))]),
         Part(61, *ALIKE, maps[:1]),

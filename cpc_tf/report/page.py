@@ -23,16 +23,15 @@ import jinja2
 import cpc_tf
 from cpc_tf.commands import TASKS
 from cpc_tf.drawing import plots
-from cpc_tf.encoders.config import LABELS, PIXELS, UNTRAINED
 from cpc_tf.files import remove_leftovers, write_file
 from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.report.blocks import Block, Figure, Finding, Table, flat, text
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.report.made import made
-from cpc_tf.report.methods import BASELINES
+from cpc_tf.report.methods import BASELINES, distinct
 from cpc_tf.report.model import Lead, lead, model
 from cpc_tf.report.runs import Run, collect, dataset_id, dataset_name, dataset_titles
-from cpc_tf.texts import csv_records
+from cpc_tf.texts import csv_records, listed
 
 # Kind of result -> the module of its report, which has a function `report` and the fields that it needs, NEEDS.
 REPORTS = {name: importlib.import_module(f"cpc_tf.report.{name}") for name in TASKS}
@@ -44,7 +43,7 @@ ABOUT = {
 # Colour -> its meaning in all figures. Other objectives have none of their own: their curves are named in the figures.
 LEGEND = {
     **{name: objective.TITLE for name, objective in OBJECTIVES.items() if name in plots.THEME.named},
-    **{name: BASELINES[name] for name in (PIXELS, UNTRAINED, LABELS)},
+    **BASELINES,
     **{"chance": "chance", "healthy": "the healthy range"},
 }
 
@@ -77,8 +76,13 @@ class Section(NamedTuple):
     def summary(self) -> list[list[str]]:
         """The findings as rows of texts: a head with the methods, then a row for each finding."""
         methods = list(dict.fromkeys(title for finding in self.findings for title in finding.values))
-        rows = [[f.what, *(f.values.get(title, "") for title in methods), f.remark] for f in self.findings]
-        return [[f"{self.name}, % on test images", *methods, ""], *rows] if rows else []
+        measured = [*dict.fromkeys(finding.measured for finding in self.findings)]
+        rows = []
+        for what, values, remark, how in self.findings:
+            what = f"{what} {how}" if len(measured) > 1 else what
+            rows.append([what, *(values.get(title, "") for title in methods), remark])
+        head = f"{self.name}, % {measured[0]}" if len(measured) == 1 else f"{self.name}, %"
+        return [[head, *methods, ""], *rows] if rows else []
 
 
 def main(config: ReportConfig) -> None:
@@ -93,11 +97,14 @@ def report(config: ReportConfig) -> str:
       ConfigError: without an output, or without any result.
     """
     config.check_complete()
-    contents = files(*collect(config.runs, REPORTS), config.runs)
+    runs, problems = collect(config.runs, REPORTS)
+    contents = files(distinct(runs), problems, config.runs)
     remove_leftovers(config.output, r".+\.\d+\.tmp")  # as write_file names them
     for name, content in contents.items():
         write_file(os.path.join(config.output, name), content)
     print(contents["summary.txt"], end="", flush=True)
+    if problems:
+        print(f"not read: {listed(problems)}", flush=True)
     return os.path.join(config.output, "report.html")
 
 
@@ -152,7 +159,7 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
     summary = {**about, "runs": results, "not_read": problems, "datasets": data}
     strict = json.loads(json.dumps(summary, default=str), parse_constant=lambda _: None)
     contents["report.json"] = json.dumps(strict, indent=1) + "\n"
-    trained_by = {run.identity.trained_by for run in runs}
+    colors = {color for section in datasets for block in section.blocks(Figure) for color in block.colors}
     # The page contains its style and pictures; it loads nothing.
     folder = jinja2.FileSystemLoader(pathlib.Path(__file__).parent)
     pages = jinja2.Environment(
@@ -163,8 +170,7 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
         "version": cpc_tf.__version__,
         "base64": base64.b64encode,
         "theme": plots.THEME,
-        # Of the objectives those that trained an encoder of these runs.
-        "legend": [item for item in LEGEND.items() if item[0] not in OBJECTIVES or item[0] in trained_by],
+        "legend": [item for item in LEGEND.items() if item[0] in colors],
     }
     page = pages.get_template("page.html.jinja")
     return {**contents, "report.html": page.render(sections=datasets, runs=runs, problems=problems, **about, **values)}

@@ -20,7 +20,7 @@ from cpc_tf.evaluation.counts import ClassCount
 from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a file that is read
-PATHS = ("folder", "voc", "coco", "yolo")  # --dataset=KIND:PATH
+PATHS = ("folder", "voc", "coco", "yolo", "csv")  # --dataset=KIND:PATH
 # Folder of presets -> the datasets that its presets are made for: of TFDS and embedded ones the text before '/' or ':',
 # of 'folder:PATH' and 'voc:PATH' the kind and the last component of the path.
 MADE_FOR = {
@@ -85,11 +85,24 @@ def _is_counts(value: Any) -> bool:
     )
 
 
+def _is_levels(value: Any) -> bool:
+    return value is None or (isinstance(value, list) and len(value) == 2 and all(map(is_number, value)))
+
+
+def _is_best_f1(value: Any) -> bool:
+    counts = ("right", "boxes", "objects")
+    return (
+        isinstance(value, dict)
+        and all(type(value.get(name)) is int and value[name] >= 0 for name in counts)
+        and all(is_number(value.get(name)) and 0 <= value[name] <= 1 for name in ("score", "precision", "recall"))
+    )
+
+
 # Fields of a record, which anyone may have written: (names, kind of value, whether a value is of it).
 FIELDS = [
     ("dataset encoder backbone run propagation test_split rung", "a text", lambda x: isinstance(x, str)),
     ("step steps most_steps wall_seconds seed", "a number", is_number),
-    ("top1 top5 top1_low top1_high map map_chance micro_f1 map11 map_all class_mean largest_class",
+    ("top1 top5 top1_low top1_high map map_chance micro_f1 map11 map_all map50 map50_95 iou class_mean largest_class",
      "a fraction from 0 to 1", _is_share),
     ("label_fraction", "a positive number", lambda x: is_number(x) and x > 0),
     ("num_classes num_train_labels tested images test_images test_boxes parameters", "a positive integer",
@@ -102,6 +115,8 @@ FIELDS = [
     ("classes", "counts by class", _is_counts),
     ("curve", "accuracies by arm and labels", _is_curve),
     ("cross_validation", "numbers of folds and repeats", _is_folds),
+    ("levels", "two numbers", _is_levels),
+    ("best_f1", "a score and what is found at it", _is_best_f1),
     ("identity", "an identity", _is_identity),
     ("by_channel", "scores from 0 to 1", _is_scores),
 ]  # fmt: skip
@@ -117,10 +132,12 @@ class Run(collections.UserDict):
       place: where it lies below the searched directory.
       directory: of the run; '' if the record stands in a list.
       dataset_title: the name of its dataset on the page, and of the split of its test if there are several.
+      repeats: places of runs that have the same settings, seed, data and figures.
       unclear: whether several datasets of the page have the name that the encoder's card gives for its own.
     """
 
     unclear = False
+    repeats: tuple[str, ...] = ()
 
     def __init__(self, record: Mapping[str, Any], place: str, directory: str = ""):
         super().__init__(label_kinds.telling(record))

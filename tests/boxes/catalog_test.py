@@ -52,6 +52,12 @@ def test_images_alone_need_no_annotations(tmp_path, cache, warnings, annotations
     assert warnings == []
 
 
+def test_the_mark_of_an_image_stays(tmp_path, cache):
+    """It tells a run whether its boxes are those that it began with: with another one, no earlier run would go on."""
+    write_files(tmp_path, many(1))
+    assert [mark for *_, mark in open_voc_folder(tmp_path, "train", cache).files()] == ["2f123c19"]
+
+
 @pytest.mark.slow
 def test_negatives(opened, warnings, tmp_path):
     def counts(files, **options):

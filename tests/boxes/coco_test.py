@@ -3,7 +3,7 @@
 import pytest
 
 from cpc_tf.settings import ConfigError
-from tests.boxes.samples import CATEGORIES, box, cats, coco, contents, image, one, picture, pictures
+from tests.boxes.samples import CATEGORIES, box, cats, coco, contents, entries, image, one, picture, pictures
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked")]
 
@@ -16,6 +16,13 @@ def test_a_file_alone_is_train(opened):
         opened("coco", {}, "train", "gone.json")
 
 
+def test_the_id_of_a_class_is_that_of_the_category_with_boxes(opened):
+    """Files of Roboflow have one more for all, which may be called as one of them."""
+    categories = [{"id": number, "name": "cat"} for number in (0, 2)]
+    source = opened("coco", {**pictures("a.png"), "x.json": coco([image(1, "a.png")], [box(1, 2)], categories)})
+    assert source.category_ids == {"cat": 2}
+
+
 STRANGE = [None, [], {"a": [1]}, "\ud800", 10**400, -1, True]
 
 
@@ -26,7 +33,7 @@ def test_strange_values_are_no_crash(opened, values):
         hostile += [box(each), box(1, each), box(1, bbox=[each] * 4), box(1, iscrowd=each), {"bbox": each}]
         images.append(image(each, f"{number}.png", height=each))
         categories.append({"id": each, "name": each})
-    annotations = [box(1)] * 300 * len(values) + hostile
+    annotations = entries(1, 300 * len(values)) + hostile
     files = pictures("a.png", *(f"{number}.png" for number in range(len(values))))
     source = opened("coco", {**files, "x.json": coco(images, annotations, categories)})
     assert len(contents(source)[0][1]) >= 300 * len(values)

@@ -16,13 +16,18 @@ from tests.boxes.samples import (
     cats,
     coco,
     contents,
+    entries,
     image,
     levels,
+    lines,
     many,
+    objects,
     one,
+    ours,
     pairs,
     picture,
     pictures,
+    rows,
     xml,
 )
 
@@ -71,6 +76,8 @@ LAYOUTS = [
     Layout("yolo", "images/{n}.png", "labels/{n}.txt", IN_YAML),
     Layout("yolo", "obj/{n}.png", "obj/{n}.txt", DARKNET),
     Layout("yolo", "{s}/{n}.png", "{s}/{n}.txt", LABEL_IMG),
+    Layout("csv", "{S}/{n}.png", "{S}/_annotations.csv", {"notes.csv": "file,label\na.b.png,cat"}),  # Roboflow
+    Layout("csv", "images/{n}.png", "data/{s}_labels.csv"),  # TensorFlow's Object Detection API
 ]
 
 
@@ -80,7 +87,10 @@ def test_layouts(opened, warnings, layout):
     files, names = dict(layout.more), {}
     for level, (split, other, name) in enumerate(SPLITS):
         path, annotation, called = (part.format(s=split, S=other, n=name) for part in layout[1:3] + layout[4:])
-        files |= {path: picture(level), annotation: {"voc": xml(CAT), "coco": one(called), "yolo": ROW}[layout.kind]}
+        files |= {
+            path: picture(level),
+            annotation: {"voc": xml(CAT), "coco": one(called), "yolo": ROW, "csv": lines(called)}[layout.kind],
+        }
         names[split] = re.sub("(jpeg)?images?/", "", path, flags=re.IGNORECASE)[: -len(".png")]
     for level, (split, name) in enumerate(names.items()):
         source = opened(layout.kind, files, split)
@@ -108,7 +118,7 @@ LISTS_AT_TOP = {
 MASKS = pictures("SegmentationClass/a.png", "annotations/masks/a.png")  # which are expected and not named
 NOT_COUNTED = {"Annotations/old/xml/a.xml": xml(), "a.xml": xml(), **pictures("JPEGImages/a.gif", "preview.png")}
 OTHERS = "are left out, since others have their names but for the ending or such folders"
-OF_ANOTHER_SIZE = [
+BAD_OBJECTS = [
     ("cat", 0, -3, 99, 99, 1),
     ("cat", 5, 5, 5, 7),  # no width
     ("cat", 5, 7, 9, 5),  # upside down
@@ -123,6 +133,8 @@ RLE = box(1, bbox=(), segmentation={"counts": [9, 4, 83], "size": [HEIGHT, WIDTH
 BAD_BOXES = [(1, 1, 0, 4), (5, 5, -2, 4), (WIDTH, 0, 5, 5), (1, 2, 3), ("1", 2, 3, 4)]
 BAD_ROWS = "1 0.5 0.5 0 0.5\n1 0.5 0.5 0.5 -0.5\n1 -0.5 0.5 0.5 0.5\n"  # without area within the image
 BAD_ROWS += "1 0.5 0.5 0.5\n1 0.5 0.5 0.5 x\n1 0.5 0.5 nan 0.5\n1 0.5 0.5 0.5 0.5 0.9 1 1\n1 3 2 4 4\n"
+GOOD_ROWS = "\ufeff" + rows(600).replace("\n", "\r\n")
+A_LITTLE_BEYOND = "0 0.5 0.5 1.02 0.5 0.7 0.9\n1 0.890625 0.5 0.25 0.5"
 TWO_SPLITS = {f"labels/{s}/{s}.txt": ROW for s in ("train", "test")}
 TWO_SPLITS |= pictures("images/train/train.png", "images/test/test.png")
 
@@ -157,7 +169,7 @@ CASES = {
     "lists at the top": Case("voc", LISTS_AT_TOP, {"trainval": [cats("b")], "val": [cats("a")]}),
     "the same name in each split": Case(
         "voc",
-        {**pairs("train/same", "valid/same"), "valid/same.xml": xml(CAT, CAT)},
+        {**pairs("train/same", "valid/same"), "valid/same.xml": xml(*objects(2))},
         {"train": [cats("train/same")], "val": [cats("valid/same", 2)]},
     ),
     "images beside the folders of splits": Case(
@@ -193,17 +205,16 @@ CASES = {
     ),
     "boxes are cut off at the real border and bad ones left out": Case(
         "voc",
-        {"a.xml": xml(*OF_ANOTHER_SIZE, *[CAT] * 300, size=(800, 1200)), "b.xml": xml(CAT, size=(0, 0)), **AB},
+        {"a.xml": xml(*BAD_OBJECTS, *objects(300), size=(0, 0)), "b.xml": xml(CAT, size=(0, 0)), **AB},
         {
             "train": [
-                ("a", [WHOLE, *[OURS] * 301], ["cat", "zebra", *["cat"] * 300], [True, *[False] * 301]),
+                ("a", [WHOLE, OURS, *ours(300)], ["cat", "zebra", *["cat"] * 300], [True, *[False] * 301]),
                 cats("b"),
             ]
         },
         [
-            "/voc: 1 of 2 images have another size than their annotations say: a.png",
             "/voc: 3 of 309 boxes (0.971 %) have no name or no <bndbox> of four numbers and are left out; ",
-            "/voc: 2 of 309 boxes (0.647 %) reach beyond their images by more than rounding and are cut off at the bor",
+            "/voc: 2 of 309 boxes (0.647 %) reach beyond their images by more than 5 % and are cut off at the bor",
             "/voc: 3 of 309 boxes (0.971 %) have no area within the image and are left out; ",
         ],
         ("cat", "dog", "zebra"),  # whose boxes are bad does not matter
@@ -239,15 +250,39 @@ CASES = {
     ),
     "bad boxes in JSON": Case(
         "coco",
-        in_json(*[box(1)] * 300, *(box(1, 1, bbox) for bbox in BAD_BOXES), box(7), RLE, height=80),
+        in_json(*entries(1, 300), *(box(1, 1, bbox) for bbox in BAD_BOXES), box(7), RLE, height=0),
         {"train": [cats("a", 300)]},
         [
             "1 of 307 boxes (0.326 %) have an image_id that x.json does not name and are left out; ",
             "1 of 307 boxes (0.326 %) have a mask in RLE, which is not read, and no bbox and are left out; ",
-            "1 of 1 images have another size than their annotations say: a.png",
             "2 of 305 boxes (0.656 %) have no known category_id, or neither a bbox of four numbers nor a polygon and",
-            "1 of 305 boxes (0.328 %) reach beyond their images by more than rounding and are cut off at the border; ",
+            "1 of 305 boxes (0.328 %) reach beyond their images by more than 5 % and are cut off at the border; ",
             "3 of 305 boxes (0.984 %) have no area within the image and are left out; ",
+        ],
+    ),
+    "equal boxes of a class": Case(
+        "coco",
+        in_json(box(1), box(1, 90), box(1)),
+        {"train": [("a", [OURS, OURS], ["cat", "dog"], [False, False])]},
+        ["/coco: 1 of 3 boxes are there a second time with the same class and count once: a"],
+    ),
+    "images without objects in a table": Case(
+        "csv",
+        {**AB, "x.csv": lines("a.png").replace(",", ";") + "b.png;12;8;;;;;"},
+        {"train": [cats("a"), ("b", *NOTHING)]},
+        ["1 of 2 images have no objects, 0 of them no annotation: b.png"],
+    ),
+    "boxes and polygons that reach a little beyond their image": Case(
+        "yolo",
+        {
+            "a.png": picture(0, 100, 200),
+            "a.txt": "0 0.5 0.5 1.02 0.5 0.7 0.9\n1 0.890625 0.5 0.25 0.5",
+            "classes.txt": NAMES,
+        },
+        {"train": [("a", [[50, 100, 90, 200], [25, 153.125, 75, 200]], ["cat", "dog"], [False, False])]},
+        [
+            "1 of 1 text files have polygons, which become the boxes around them: a",
+            "2 of 2 boxes reach beyond their images by up to 5 % and are cut off at the border: a.png",
         ],
     ),
     "polygons in JSON": Case("coco", in_json(POLYGON), {"train": [cats("a")]}),
@@ -276,7 +311,9 @@ CASES = {
         "yolo",
         {
             **A,
-            "a.txt": "\ufeff".encode() + f"{ROW}\r\n".encode() * 600 + f"{BAD_ROWS}1 \xff 1 1 1".encode("latin-1"),
+            "a.txt": "\ufeff".encode()
+            + rows(600).replace("\n", "\r\n").encode()
+            + f"{BAD_ROWS}1 \xff 1 1 1".encode("latin-1"),
             "labels/gone.txt": ROW,
             "classes.txt": NAMES,
         },
@@ -284,7 +321,7 @@ CASES = {
         [
             "1 of 2 annotations have the name of no image and are left out: gone",
             "6 of 609 boxes (0.985 %) have no class of the list or no four numbers from 0 to 1 and are left out; ",
-            "1 of 609 boxes (0.164 %) reach beyond their images by more than rounding and are cut off at the border; ",
+            "1 of 609 boxes (0.164 %) reach beyond their images by more than 5 % and are cut off at the border; ",
             "3 of 609 boxes (0.493 %) have no area within the image and are left out; ",
         ],
     ),
@@ -329,6 +366,7 @@ IN_TWO_FOLDERS = {**pictures("images/y/a.png", "images/z/a.png"), "x.json": one(
 BATCHES = {**AB, "one.json": one("a.png"), "two.json": one("b.png")}
 FOLDER_OF_FOLDERS = {**pairs("VOC2007/JPEGImages/a"), "VOC2007/ImageSets/Main/train.txt": "a"}
 # Files, the message, and the split if it is not train.
+TWO_CATS = coco([image(1, "a.png")], [*entries(1, 2), box(1, 2)], [{"id": n, "name": "cat"} for n in (1, 2)])
 REFUSED = [
     ("voc", many(1), "^--split=test: voc:.* has train; nothing can be held out for a test, since no class ", "test"),
     ("voc", {**A, "a.xml": xml(("cat", 5, 5, 4, 3))}, "1 of 1 boxes .* have no area .* not a width and a height"),
@@ -354,7 +392,17 @@ REFUSED = [
     ("coco", {**A, "x.json": ONE_EACH.replace("b.png", "gone.png")}, f"1 of 2 images {NOT_THERE}"),
     ("coco", OF_TRAIN, r"1 of 1 images .* cannot be used.*: a.png \(no such image\)", "val"),
     ("coco", {**A, "x.json": one("a.png")[:-5]}, "x.json: cannot be read as JSON: "),
-    ("coco", {**A, "x.json": "{}"}, "none of its JSON files is COCO's"),
+    ("coco", {**A, "x.json": "{}"}, "^--dataset=coco:.*: its 1 JSON files are not COCO's; known are"),
+    (
+        "coco",
+        {**AB, **dict.fromkeys(("a.json", "b.json"), '{"shapes": [], "imagePath": "a.png"}')},
+        "^--dataset=coco:.*: its 2 JSON files are labelme's, one for each picture, which are not read; convert them",
+    ),
+    ("voc", {**A, "a.xml": xml(CAT, size=(16, 24))}, "1 of 1 images .* all of these are 0.5 times as large as in"),
+    ("coco", in_json(box(1), width=60), r"say, more than 1 %; take the pictures .* \(8 x 12 px, annotated as 8 x 60\)"),
+    ("coco", {**A, "x.json": TWO_CATS}, r"ids 1 \(2 boxes\) and 2 \(1 boxes\) are both called cat; rename one"),
+    ("csv", A, "no CSV files in it; known are CSV files with the columns filename,width,height,class,xmin,"),
+    ("csv", {**A, "a.csv": lines("a.png").replace("5,6", "5,x")}, "1 of 1 boxes .* have no class or no four numbers"),
     ("coco", in_json(box(1), box(1, 2)), NO_CATEGORY),
     ("coco", in_json(box(1, bbox=(0.1, 0.1, 0.5, 0.5))), "no number of a box is above 1; COCO's boxes are in pixels"),
     ("coco", {**A, "x/train.json": one("a.png"), "y/train.json": one("a.png")}, "are both the split train"),

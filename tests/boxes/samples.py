@@ -18,6 +18,7 @@ CAT = ("cat", 2, 3, 5, 6)
 BBOX = (1, 2, 4, 4)
 ROW = f"0 {3 / WIDTH!r} {4 / HEIGHT!r} {4 / WIDTH!r} {4 / HEIGHT!r}"
 OURS = [2.0, 1.0, 6.0, 5.0]
+MORE = 1 / 512  # how much wider each further box of `cats` is, which all numbers hold exactly
 CATEGORIES = ({"id": 1, "name": "cat"}, {"id": 90, "name": "dog"})
 
 
@@ -68,6 +69,11 @@ def one(name):
     return coco([image(1, name)], [box(1)])
 
 
+def lines(name, head="filename,width,height,class,xmin,ymin,xmax,ymax"):
+    """A table of one image with one box."""
+    return f"\ufeff{head}\r\n{name},{WIDTH},{HEIGHT},cat,1,2,5,6\r\n"
+
+
 def contents(source):
     """(name, boxes, classes, whether difficult) of each image, in order."""
     return [
@@ -77,8 +83,29 @@ def contents(source):
 
 
 def cats(name, count=1):
-    """What `contents` says of an image with so many times our box."""
-    return name, [OURS] * count, ["cat"] * count, [False] * count
+    """What `contents` says of an image with so many boxes, each a little wider than the one before."""
+    return name, ours(count), ["cat"] * count, [False] * count
+
+
+def ours(count):
+    """So many boxes in our numbers; the first is OURS. Below they are in the numbers of each format."""
+    return [[*OURS[:3], OURS[3] + i * MORE] for i in range(count)]
+
+
+def objects(count):
+    """For `xml`."""
+    return [("cat", 2, 3, 5 + i * MORE, 6) for i in range(count)]
+
+
+def entries(number, count):
+    """For COCO's annotations of an image."""
+    return [box(number, bbox=(1, 2, 4 + i * MORE, 4)) for i in range(count)]
+
+
+def rows(count, label=0):
+    """Lines of YOLO."""
+    widths = [4 + i * MORE for i in range(count)]
+    return "".join(f"{label} {(1 + w / 2) / WIDTH!r} 0.5 {w / WIDTH!r} 0.5\n" for w in widths)
 
 
 def levels(source):

@@ -14,7 +14,7 @@ from cpc_tf.data.config import DataConfig
 from cpc_tf.detect import inputs, run, scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.training import loop
-from tests.boxes.samples import CAT, ROW, box, coco, image, pairs, pictures, xml
+from tests.boxes.samples import CAT, ROW, box, coco, image, pairs, picture, pictures, xml
 from tests.data.samples import write_files
 from tests.detect.samples import make_tiny
 
@@ -72,6 +72,27 @@ def test_a_fifth_of_each_class_is_held_out_where_a_test_is_asked_for():
     slices = [names(folder, part, "train[80%:]")[1] for part in ("train[:80%]", "train[80%:]")]
     assert [len(part) for part in slices] == [24, 6]
     assert sorted([*slices[0], *slices[1]]) == sorted(folder.images)
+
+
+def test_copies_are_on_one_side_and_what_is_learned_and_tested_is_named(tmp_path):
+    files = {f"{n:02}{twin}.{end}": end for n in range(12) for twin in "ab" for end in ("png", "xml")}
+    files = {name: picture(int(name[:2])) if end == "png" else xml(CAT) for name, end in files.items()}
+    write_files(tmp_path / "boxes", files)
+    flags = [f"--dataset=voc:{tmp_path}/boxes", "--split=trainval", f"--data_dir={tmp_path}/cache"]
+    config = cli.parse(DetectConfig, flags)
+    data = inputs.open_data(config)
+    assert "drawn together: 24 images, copies of one file" in data.summary
+    for parts in ((data.source, data.test_source), run.divided(data.source, 0.3, seed=0)):
+        one, other = ({name[:2] for name in part.objects.names} for part in parts)
+        assert min(len(one), len(other)) > 0
+        assert not one & other
+    lists = {"train": "00a\n01a\n02a", "test": "00b\n01a\n02b"}
+    write_files(tmp_path / "boxes", {f"ImageSets/Main/{split}.txt": text for split, text in lists.items()})
+    write_files(tmp_path / "boxes", {"02b.xml": xml(("cat", 2, 3, 6, 6))})
+    lines = [line.strip() for line in inputs.open_data(config).summary.splitlines()]
+    assert [line.rpartition(": ")[2] for line in lines if "copies of files" in line] == ["00b (00a), 02b (02a)"]
+    assert [line.rpartition(": ")[2] for line in lines if "have other labels" in line] == ["02b (02a)"]
+    assert any(line.startswith("1 test images are learned, too: ") for line in lines)
 
 
 def test_images_that_nobody_looked_at_are_not_held_out():

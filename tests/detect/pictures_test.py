@@ -36,7 +36,7 @@ DIFFICULT = scene([HERE, THERE], [(HERE, 0.9)], difficult=[0, 1])
 
 def test_worst_misses_come_first_then_the_surest_wrong_ones():
     scenes = [GOOD, WRONG, DIFFICULT, TWO_MISSED, UNSURE, MORE_WRONG]
-    assert pictures.worst(scenes, 0.5) == [3, 4, 5, 1, 0, 2]
+    assert pictures.worst(scenes, 0.5, 0.5) == [3, 4, 5, 1, 0, 2]
 
 
 def colours(png):

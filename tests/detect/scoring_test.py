@@ -1,4 +1,4 @@
-"""Average precision by VOC's rules against slow, plain answers, and what a test writes."""
+"""Average precision by VOC's and COCO's rules against slow, plain answers, the best score, and what a test writes."""
 
 import json
 
@@ -9,7 +9,17 @@ import tensorflow as tf
 from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.detect import scoring
 from cpc_tf.detect.boxes import Detections
-from cpc_tf.detect.scoring import Curve, Scene, average_precision, judge, mean_average_precision, precision_recall
+from cpc_tf.detect.scoring import (
+    ELEVEN,
+    Curve,
+    Scene,
+    average_precision,
+    best_f1,
+    judge,
+    judge_by_coco,
+    mean_average_precision,
+    precision_recall,
+)
 from cpc_tf.training.strategy import make_strategy
 from tests.boxes.samples import RECTANGLES, Images, rectangle
 from tests.data.samples import encode
@@ -27,13 +37,13 @@ def curve_of(right, objects):
 def test_vector_of_padilla():
     """Padilla et al. 2020, github.com/rafaelpadilla/Object-Detection-Metrics: 24 detections, 15 objects."""
     curve = curve_of(np.isin(np.arange(1, 25), [1, 3, 10, 12, 13, 14, 23]), 15)
-    values = [average_precision(curve, eleven_points) for eleven_points in (False, True)]
+    values = [average_precision(curve, recalls) for recalls in (None, ELEVEN)]
     np.testing.assert_allclose(values, [(1 + 2 / 3 + 4 * 3 / 7 + 7 / 23) / 15, (1 + 2 / 3 + 3 * 3 / 7) / 11])
     np.testing.assert_allclose(values, [0.2456, 0.2684], atol=1e-4)  # as published
 
 
 def test_recall_of_a_whole_tenth_counts_as_reached():
-    values = [average_precision(curve_of([True] * tenth, 10), eleven_points=True) for tenth in range(11)]
+    values = [average_precision(curve_of([True] * tenth, 10), ELEVEN) for tenth in range(11)]
     np.testing.assert_allclose(values, [0, *(np.arange(2, 12) / 11)])
 
 
@@ -62,7 +72,7 @@ def test_classes():
 @pytest.mark.parametrize(("truths", "value"), [([truth([])], np.nan), ([truth([HERE])], 0), ([], np.nan)])
 def test_nothing_found(truths, value):
     (curve,) = precision_recall(truths, [found([], [])] * len(truths), 1)
-    np.testing.assert_equal([average_precision(curve, eleven) for eleven in (False, True)], [value] * 2)
+    np.testing.assert_equal([average_precision(curve, recalls) for recalls in (None, ELEVEN)], [value] * 2)
 
 
 def kit_oracle(truths, detections, iou):
@@ -86,23 +96,26 @@ def kit_oracle(truths, detections, iou):
     return area, sum(best_from(i / 10) for i in range(11)) / 11
 
 
-def coco_oracle(truths, detections, iou):
-    """All points, matched as pycocotools does: a detection takes the best object that is left, difficult ones last."""
+def coco_oracle(truths, detections, label, iou):
+    """COCO's average precision of a class, as pycocotools' loops go: detection by detection, object by object."""
     ranked = []
     for t, d in zip(truths, detections):
-        left = set(range(len(t.boxes)))
-        for j in np.argsort(-d.scores, kind="stable"):
-            overlaps = {k: overlap(d.boxes[j], t.boxes[k]) for k in left}
-            good = [k for k in left if overlaps[k] >= iou]
-            best = max(good, key=lambda k: (not t.difficult[k], overlaps[k]), default=None)
-            if best is None:
-                ranked.append((d.scores[j], 0))
-            elif not t.difficult[best]:
-                left.remove(best)
-                ranked.append((d.scores[j], 1))
-    right = np.array([r for _, r in sorted(ranked, key=lambda entry: -entry[0])])
-    precision = np.cumsum(right) / np.arange(1, len(right) + 1)
-    return sum(max(precision[i:]) for i in np.flatnonzero(right)) / sum(int(np.sum(~t.difficult)) for t in truths)
+        objects = sorted(np.flatnonzero(t.labels == label), key=lambda k: t.difficult[k])
+        left = {k for k in objects if not t.difficult[k]}
+        for j in sorted(np.flatnonzero(d.labels == label), key=lambda j: -d.scores[j]):
+            best, least = None, iou
+            for k in objects:
+                if best is not None and not t.difficult[best] and t.difficult[k]:
+                    break  # an object that counts is found
+                if (k in left or t.difficult[k]) and overlap(d.boxes[j], t.boxes[k]) >= least:
+                    best, least = k, overlap(d.boxes[j], t.boxes[k])
+            if best is None or not t.difficult[best]:
+                ranked.append((d.scores[j], best is not None))
+                left.discard(best)
+    right = np.array([hit for _, hit in sorted(ranked, key=lambda entry: -entry[0])])
+    objects = sum(int(np.sum((t.labels == label) & ~t.difficult)) for t in truths)
+    recall, precision = np.cumsum(right) / objects, np.cumsum(right) / np.arange(1, len(right) + 1)
+    return np.mean([max(precision[recall >= point], default=0) for point in np.linspace(0, 1, 101)])
 
 
 def scenes(seed, spread):
@@ -125,15 +138,40 @@ def scenes(seed, spread):
 def test_equals_the_kits_rules(iou, spread):
     truths, detections = zip(*scenes(0, spread))
     (curve,) = precision_recall(truths, detections, 1, iou)
-    ours = average_precision(curve), average_precision(curve, eleven_points=True)
+    ours = average_precision(curve), average_precision(curve, ELEVEN)
     assert 0.05 < ours[0] < 0.95
     np.testing.assert_allclose(ours, kit_oracle(truths, detections, iou), atol=1e-6)
 
 
-def test_equals_cocos_rules_where_objects_are_apart():
-    truths, detections = zip(*scenes(1, 30))
-    (curve,) = precision_recall(truths, detections, 1)
-    assert average_precision(curve) == pytest.approx(coco_oracle(truths, detections, 0.5), abs=1e-6)
+def test_equals_cocos_rules():
+    """Over ten overlaps, with crowded objects, which take another detection than by VOC's rules, and difficult ones."""
+    truths, detections = zip(*scenes(0, 3))
+    draw = np.random.default_rng(2)
+    truths = [t._replace(labels=draw.integers(0, 2, len(t.labels))) for t in truths]
+    detections = [d._replace(labels=draw.integers(0, 2, len(d.labels))) for d in detections]
+    found = scoring.score([Scene("", *pair) for pair in zip(truths, detections)], 2)
+    overlaps = np.arange(50, 100, 5) / 100
+    wanted = np.array([[coco_oracle(truths, detections, label, iou) for label in (0, 1)] for iou in overlaps])
+    np.testing.assert_allclose(found.coco50, wanted[0], atol=1e-9)
+    np.testing.assert_allclose(found.coco, wanted.mean(0), atol=1e-9)
+    means = [found.means[name] for name in ("map50", "map50_95")]
+    np.testing.assert_allclose(means, [wanted[0].mean(), wanted.mean()])
+    assert any((judge_by_coco(t, d)[0] != judge(t, d).right).any() for t, d in zip(truths, detections))
+
+
+def test_the_best_score_is_the_one_with_the_best_f1():
+    truths = [truth([HERE, THERE], difficult=[False, True]), truth([HERE, THERE])]
+    detections = [found([HERE, THERE, ELSEWHERE], [0.9, 0.8, 0.1]), found([HERE, HERE, THERE], [0.7, 0.305, 0.3])]
+    # At 0.3: three of four; a second box of an object is wrong, and one of a difficult object does not count.
+    best = best_f1(truths, detections)
+    assert best[1:] == (3, 4, 3)
+    assert (best.precision, best.recall, best.f1) == (3 / 4, 1, 6 / 7)
+    assert best.score == 0.21, "in the middle of those that do as well: from 0.11 to 0.30"
+    assert best_f1(truths[:1], detections[:1]).score == 0.51, "from 0.11 to 0.90"
+    assert best_f1(truths, detections, iou=1.0).right == 3
+    assert best_f1([truth([])], [found([HERE], [0.9])]) is None
+    nothing = best_f1(truths, [found([], [])] * 2)
+    assert (nothing.right, nothing.precision, nothing.recall) == (0, 0, 0)
 
 
 CANVAS = CanvasConfig(
@@ -217,11 +255,12 @@ def test_classes_that_the_test_lacks_do_not_count_and_the_table_has_all():
     assert result["ap11"] == {"car": pytest.approx(6 / 11 / 2), "dog": 1.0}
     assert result["map_all"] == pytest.approx(0.625)
     assert result["map11"] == pytest.approx((1 + 3 / 11) / 2)
-    *lines, about, caution = scoring.table(scores, NAMES, len(SCENES)).splitlines()
-    assert lines[1].split() == ["car", "2", "27.3%", "25.0%"]
-    assert lines[3].split() == ["absent", "0", "-", "-"]
-    assert lines[5].split() == ["mean", "3", "63.6%", "62.5%"]
+    *lines, about, best, caution = scoring.table(scores, NAMES, len(SCENES)).splitlines()
+    assert lines[1].split() == ["car", "2", "27.3%", "25.0%", "25.2%"]  # 51 of 101 recalls
+    assert lines[3].split() == ["absent", "0", "-", "-", "-"]
+    assert lines[5].split() == ["mean", "3", "63.6%", "62.5%", "27.6%"]  # the dog's box overlaps by 0.6
     assert len({len(line) for line in lines}) == 1
+    assert best.startswith("best F1 with boxes of a score of 0.76 or more: 2 of 3 boxes right (precision 66.7 %), 2 of")
     assert about == f"3 objects in {len(SCENES)} test pictures"
     assert caution.startswith(f"only {len(SCENES)} test pictures: the mAP is a rough guide")
 

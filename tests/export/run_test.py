@@ -105,7 +105,10 @@ def test_the_card_of_a_detector(exported):
     assert (card["dataset"], card["detector"]["encoder"]) == ("voc:insects", "random")
     assert (card["canvas"]["canvas_height"], card["levels"]) == (48, [3.0, 900.0])
     assert "overlap of 0.5, 24 objects in 8 test pictures, step 9 | |" in text
-    assert "| over 11 points | 25.0 % |\n| over all points | 50.0 % |" in text
+    assert "| over 11 points | 25.0 % |\n| over all points | 50.0 % |\n| COCO's, at an overlap of 0.5 | 45" in text
+    assert card["recommended_score"] == 0.35
+    assert "best F1 with boxes of a score of 0.35 or more: 18 of 20 boxes right (precision 90.0 %), 18 of 24" in text
+    assert f"# Detector of {len(NAMES)} classes" in text
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import types
 import xml.etree.ElementTree as ET
 
@@ -80,6 +81,18 @@ def test_weaker_boxes_are_left_out_and_a_model_in_python_keeps_its_least_score(m
     assert [len(record.boxes) for record in found] == [1, 0, 0, 1, 1, 0]
     assert len((tmp_path / "boxes.csv").read_text().splitlines()) == 7  # a picture without boxes has a row, too
     assert len(cpc_tf.predict(loaded, folder / "3.png")[0].boxes) == 1
+
+
+def test_the_score_that_the_detector_recommends_is_the_default_of_files_and_drawings(model, folder, tmp_path):
+    path = tmp_path / "detector"
+    shutil.copytree(model, path)
+    (path / "detector.json").write_text(json.dumps({"levels": None, "recommended_score": 0.3}))
+    records = predict(PredictConfig(str(path), str(folder), drawn=f"{tmp_path}/drawn"))
+    assert [len(record.boxes) for record in records] == [1, 1, 0, 1, 1, 1]
+    drawn = np.asarray(Image.open(tmp_path / "drawn/1.jpg")).astype(int)
+    assert np.abs(drawn - np.asarray(Image.open(folder / "1.png"))).max() > 60
+    assert cpc_tf.Model(path).least_score == 0.3
+    assert cpc_tf.Model(model).least_score == 0.5, "where the card recommends none"
 
 
 @pytest.mark.slow

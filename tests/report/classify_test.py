@@ -33,11 +33,11 @@ def test_it_opens_with_its_cross_validation_beside_what_the_curve_says_of_others
     ((section,), files) = list(page.sections([run])), page.files([run], [], "runs")
     first, second, third, *_ = section.lead.sentences
     assert first == "With 100 labels it names 68 of 100 new pictures right."
-    assert second.startswith("Each of the 100 labelled pictures was new once")
+    assert second.startswith("Each of 100 labelled pictures was new once")
     assert "5-fold cross-validation, 5 times" in second
     assert third == "Of many more such pictures it would name 58 to 76 of 100 right, with a certainty of 95 %."
     bars = files["photos-answer.csv"].splitlines()
-    assert bars[1:3] == ["with pre-training,68.0,100", '"with pre-training, 80 labels",67.0,']
+    assert bars[1:3] == ["with pre-training: CPC v2,68.0,100", '"with pre-training, 80 labels",67.0,']
     points = files["photos-more-1.csv"].splitlines()
     assert len([line for line in points if ",with pre-training," in line]) == 2
     assert not [line for line in points if ",on raw pixels," in line and ",10," in line]

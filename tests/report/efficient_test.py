@@ -3,8 +3,7 @@
 import pytest
 
 from cpc_tf.report.blocks import flat
-from cpc_tf.report.efficient import findings, interpolated, label_curves, matrix, report
-from cpc_tf.report.runs import Run
+from cpc_tf.report.efficient import findings, interpolated, label_curves, report
 from studies.paper import figures as paper
 from tests.report import samples
 
@@ -136,12 +135,3 @@ def test_a_gain_is_claimed_only_of_runs_as_long_as_the_presets(ours, pixels, rem
     assert findings(label_curves(runs))[0].remark == remark
     if "no gain is claimed" in remark:
         assert _rows(runs, "table2", "gain") == {}
-
-
-def test_the_confusion_matrix_counts_all_seeds(tmp_path):
-    for seed in (0, 1):
-        samples.write(tmp_path / str(seed), {}, predictions__csv="label,prediction\n0,0\n1,1\n2,1\n2,2\n")
-    runs = [Run(samples.efficient(seed=seed), "x", str(tmp_path / str(seed))) for seed in (0, 1)]
-    assert matrix(runs)[:3, :3].tolist() == [[2, 0, 0], [0, 2, 0], [0, 2, 2]]
-    fewer = Run({**runs[0], "num_classes": 2}, "x", runs[0].directory)
-    assert matrix([fewer]) is None

@@ -44,6 +44,8 @@ def test_of_few_pictures_the_sentence_counts_them():
     ("record", "sentence"),
     [
         (samples.detect(map11=0.5), "It finds the objects on new pictures with a mean average precision of 50 of 100."),
+        (samples.detect(best_f1={"score": 0.6, "right": 3, "boxes": 4, "objects": 6, "precision": 0.75, "recall": 0.5}),
+         "It finds 50 of 100 objects on new pictures, and 75 of 100 boxes that it draws are right."),
         (samples.pretrain(), "An encoder was trained on 100 pictures without labels."),
         ({**samples.linear(), "multi_label": True, "map": 0.6, "top1": None,
           "classes": {"cat": {"tested": 10, "predicted": 8, "right": 6}}},
@@ -52,6 +54,12 @@ def test_of_few_pictures_the_sentence_counts_them():
 )  # fmt: skip
 def test_other_tasks(record, sentence):
     assert _first({name: value for name, value in record.items() if value is not None}) == sentence
+
+
+def test_the_best_of_several_encoders_is_named():
+    records = [samples.linear(f"x/{name}", top1, trained_by="unknown") for name, top1 in (("lite0", 0.9), ("b1", 0.8))]
+    found = lead([samples.run(record) for record in records])
+    assert "This is the best of 2 encoders, lite0; the others stand below." in found.sentences
 
 
 def test_the_best_model_is_a_pretrained_one_if_there_is_one():

@@ -6,6 +6,7 @@ import html.parser
 import json
 import os
 import pathlib
+import re
 import shlex
 import types
 
@@ -84,7 +85,10 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     samples.all_kinds(tmp_path / "runs")
     path = _report(tmp_path / "runs", tmp_path / "report")
     summary = (tmp_path / "report/summary.txt").read_text()
-    assert capsys.readouterr().out == summary
+    out = capsys.readouterr().out
+    assert out.startswith(summary)
+    assert out[len(summary) :].startswith("not read: broken/result.json: cannot be read (")
+    assert ", unknown/result.json: kind 'dance' is not known here" in out
     assert summary.startswith(
         "photos (test), % on test images  CPC v2  pixels  random encoder\n10 labels (1 %), top-1 "
     )
@@ -119,6 +123,20 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_equal_runs_are_one(tmp_path):
+    """The command of README and that of the label page became "40 ±0.0, n=2"."""
+    record = {**samples.linear(top1=0.4, tested=60), "kind": "classify"}
+    for name, seed in (("readme", 0), ("finish", 0), ("seed", 1)):
+        more = {"seed": seed, "top1": 0.4 + seed / 10, "made": {"date": name}}
+        flags = f"--workdir={tmp_path}/{name}\n--seed={seed}\n--sheet={name}.png\n--nocurve\n"
+        samples.write(tmp_path / "runs" / name, {**record, **more}, run__flags=flags)
+    shown = _Page(pathlib.Path(_report(tmp_path / "runs", tmp_path / "report")).read_text()).text
+    assert "n=2" not in shown
+    assert "The same again | readme" in shown
+    assert "n=1" not in shown
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_folders_of_one_name_are_not_one_dataset():
     """Of two, 90 % and 30 % became one method of 60 %."""
     data = ("folder:/birds/images", "folder:/cars/images")
@@ -142,6 +160,26 @@ def test_a_new_task_needs_no_change_of_the_page(monkeypatch):
     ((section,), html) = list(page.sections(runs)), page.files(runs, [], "runs")["report.html"]
     assert section.summary[1] == ["things", "7", ""]
     assert "it was quick" in html
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_summary_says_how_each_figure_was_measured():
+    classify = samples.run({**samples.linear(top1=0.4), "kind": "classify"})
+    assert next(page.sections([classify])).summary[0][0] == "photos, % by cross-validation"
+    both = next(page.sections([classify, samples.run(samples.linear(test_split=""))])).summary
+    assert both[0][0] == "photos, %"
+    assert [row[0].split(", top-1 ")[1] for row in both[1:]] == ["by cross-validation", "on test images"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_legend_has_the_colours_of_the_page():
+    def legend(*records):
+        html = page.files([samples.run(record) for record in records], [], "runs")["report.html"]
+        return re.findall(r'var\(--(\w+)\)"></i>', html)
+
+    assert legend(samples.linear()) == ["cpc", "chance"]
+    assert legend(samples.linear(), samples.linear("pixels", 0.3)) == ["cpc", "pixels", "chance"]
+    assert legend(samples.detect()) == []
 
 
 def test_a_page_of_runs_with_odd_names_and_values(tmp_path, undrawn):

@@ -84,6 +84,8 @@ WRONG = {
     "identity is {": {"identity": {"trained_by": "cpc", "architecture": 3}},
     "settings": {"settings": [1]},
     "map_chance": {"map_chance": "x"},
+    "levels": {"levels": 3},
+    "best_f1": {"best_f1": {"score": 2, "right": 1, "boxes": 1, "objects": 1, "precision": 1, "recall": 1}},
 }
 
 
