@@ -89,6 +89,7 @@ def main():
             while "Computing" in driver.execute_script(figures):
                 time.sleep(1)
             time.sleep(5)  # until what it said last is gone
+            driver.execute_script("scrollTo(0, 0)")
             picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
             # In half the bytes: 5 bits of green, 4 of red and blue.
             table = [
