@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -23,10 +24,11 @@ from cpc_tf.progress import Progress, waiting_for
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
+_PART = 1 << 20  # bytes of a file that are hashed at once
 _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner believes
 _DESCRIBED = 20  # broken files whose kind a message tells
 # Bump the number when the check changes: old outcomes become void.
-_RULES = f"6 {tf.__version__} {PIL.__version__}"
+_RULES = f"7 {tf.__version__} {PIL.__version__}"
 MEASURED = 200  # images of more than 8 bits from which the range of all is estimated
 _PIXELS = 20_000  # of each
 # Values beyond these are cut off: faulty pixels, a letter that is burnt in, a piece of metal.
@@ -60,7 +62,11 @@ def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
     Raises:
       ConfigError: more than 1 % are broken, or huge, or a file cannot be read.
     """
-    names, limit, flag = table.files[rows].tolist(), data.max_megapixels, table.flag
+    limit, flag, total = data.max_megapixels, table.flag, f"{len(rows)} files"
+    most = walk.most_bytes(limit)
+    large = [table.files[row] for row in rows if table.stats[row, 0] >= most]
+    rows = [row for row in rows if table.stats[row, 0] < most]
+    names = table.files[rows].tolist()
 
     def is_sound(broken, huge, deep, several, sizes):
         shapes = (((), deep), ((), several), ((len(rows), 3), sizes))
@@ -77,12 +83,12 @@ def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
     broken, huge = ([names[place] for place in outcome[kind].tolist()] for kind in ("broken", "huge"))
     described = [f"{name} ({walk.kind_of_file(f'{table.root}/{name}')})" for name in broken[:_DESCRIBED]]
     described += broken[_DESCRIBED:]
-    leave_out(flag, described, f"{len(rows)} files", "cannot be decoded", "remove or repair them")
-    problem = f"have {limit:g} megapixels or more"
-    leave_out(flag, huge, f"{len(rows)} files", problem, "remove or shrink them")
+    leave_out(flag, described, total, "cannot be decoded", "remove or repair them")
+    problem = f"have {limit:g} megapixels or more, or {most / 1e6:g} MB or more"
+    leave_out(flag, large + huge, total, problem, "remove or shrink them")
     if several := int(outcome["several"]):
-        message = "%s: %d of %d files have several frames or pages, of which the first is used"
-        logging.warning(message, table.root, several, len(rows))
+        message = "%s: %d of %s have several frames or pages, of which the first is used"
+        logging.warning(message, table.root, several, total)
     sound = np.setdiff1d(np.arange(len(rows)), [*outcome["broken"], *outcome["huge"]])
     intensity_range = _range_of(data, table, int(outcome["deep"]), len(sound))
     return Usable([rows[place] for place in sound], intensity_range, outcome["sizes"][sound].astype(np.int32))
@@ -148,7 +154,8 @@ def _range_of(data, table, deep, count):
     if data.sixteen_bit == FULL:
         _warn(data.origin, deep, count)
         return None
-    rows = [row for row in np.argsort(table.files, kind="stable") if table.files[row]]
+    most = walk.most_bytes(data.max_megapixels)
+    rows = [row for row in np.argsort(table.files, kind="stable") if table.files[row] and table.stats[row, 0] < most]
 
     def is_deep(encoded):
         about = header(encoded)
@@ -229,13 +236,28 @@ def _at_files(root: str, names: list[str], look: Callable[[tf.Tensor], tf.Tensor
             yield number, look(tf.constant(encoded)).numpy()
 
 
-def content(path: str, last: int | None = None) -> bytes:
-    """Returns the bytes of a file, or its last ones. Raises ConfigError if it cannot be read."""
+def content(path: str) -> bytes:
+    """Returns the bytes of a file. Raises ConfigError if it cannot be read."""
+    with _reading(path) as file:
+        return file.read()
+
+
+def digest(path: str, last: int | None = None) -> str:
+    """Returns the SHA-256 of a file, or of its last bytes. Raises ConfigError if it cannot be read."""
+    hashed = hashlib.sha256()
+    with _reading(path) as file:
+        if last is not None:
+            file.seek(max(0, file.size() - last))
+        while part := file.read(_PART):
+            hashed.update(part)
+    return hashed.hexdigest()
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[tf.io.gfile.GFile]:
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            if last is not None and (size := file.size()) > last:
-                file.seek(size - last)
-            return file.read()
+            yield file
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(
             f"{path}: cannot be read ({reason(error)}); run the same command again, and remove the file if that does "

@@ -63,18 +63,31 @@ def images(root: str) -> list[str]:
 
 
 def stats(root: str, names: Sequence[str]) -> np.ndarray:
-    """Returns the size in bytes and the time of change in ns of each file, -1 if it is absent: int64 [names, 2]."""
+    """Returns the size in bytes and the time of change in ns of each file, -1 if it is absent: int64 [names, 2].
+
+    Args:
+      root: the folder, or '' if names are whole paths.
+      names: of files, text or bytes.
+    """
 
     def describe(name):
         try:
-            stat = tf.io.gfile.stat(os.path.join(root, name))
-        except tf.errors.OpError:
+            stat = tf.io.gfile.stat(os.path.join(root, name) if root else name)
+        except (tf.errors.OpError, UnicodeError):  # TensorFlow refuses some names
             return -1, -1
         return stat.length, stat.mtime_nsec
 
     chunks = [names[i : i + 1000] for i in range(0, len(names), 1000)]
     parts = in_threads(lambda chunk: np.array([describe(name) for name in chunk], np.int64), chunks)
     return np.concatenate([np.zeros([0, 2], np.int64), *parts])
+
+
+def most_bytes(megapixels: float) -> int:
+    """Returns the size from which on a file is not read that may hold a picture of less than these megapixels.
+
+    Uncompressed, such a picture has up to four values of 16 bits a pixel. A small archive can hold a huge file.
+    """
+    return round(8e6 * megapixels)
 
 
 def in_threads(function: Callable, items: Sequence) -> list:
@@ -242,7 +255,7 @@ def _is_text(name):
         return False
 
 
-_HEAD = 512  # bytes
+_HEAD, _TAIL = 512, 64  # bytes by which the kind of a file is told
 BEGIN = 16  # bytes by which a picture is recognized
 _PICTURES = (  # name, begin and end of the formats that are decoded
     ("JPEG", rb"\xff\xd8\xff", b"\xff\xd9"),
@@ -281,21 +294,22 @@ def kind_of_file(path: str) -> str:
     """Returns the kind of a file of any file system, e.g. 'HTML' or 'a JPEG that is cut short'."""
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            data = file.read()
+            head = file.read(_HEAD)
+            file.seek(max(0, file.size() - _TAIL))
+            return _kind_of(head, file.read(_TAIL))
     except (OSError, tf.errors.OpError):
         return "cannot be read"
-    return kind_of(data)
 
 
-def kind_of(data: bytes) -> str:
-    """Returns the kind of a file with these bytes."""
-    if not data:
+def _kind_of(head: bytes, tail: bytes) -> str:
+    """Returns the kind of a file that begins and ends with these bytes."""
+    if not head:
         return "empty"
     for name, begin, end in _PICTURES:
-        if re.match(begin, data, re.DOTALL):
-            cut_short = end not in data[-64:] if end else False
+        if re.match(begin, head, re.DOTALL):
+            cut_short = end not in tail if end else False
             return f"a {name} that is {'cut short' if cut_short else 'damaged'}"
     for name, begin in _OTHERS:
-        if re.match(begin, data[:_HEAD], re.DOTALL):
+        if re.match(begin, head, re.DOTALL):
             return name
     return "of no known format"

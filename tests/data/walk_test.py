@@ -164,8 +164,9 @@ JPEG = encode(Image.effect_noise((32, 32), 50), "JPEG")
         (np.random.default_rng(0).bytes(100), "of no known format"),
     ],
 )
-def test_kinds(data, kind):
-    assert walk.kind_of(data) == kind
+def test_kinds(tmp_path, data, kind):
+    (tmp_path / "x").write_bytes(data)
+    assert walk.kind_of_file(str(tmp_path / "x")) == kind
 
 
 def test_what_cannot_be_read(tmp_path):
