@@ -33,6 +33,11 @@ def escaped(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
+def name_lines(names: Iterable[str]) -> str:
+    """Returns names as a file with one a line: a name with line breaks is one, too."""
+    return "".join(f"{escaped(name)}\n" for name in names)
+
+
 def listed(names: Sequence[str]) -> str:
     """Returns the first of some names, escaped, and the number of the others."""
     few, letters = [], 0

@@ -133,14 +133,16 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
 
 def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Names:
     """Returns the files with these extensions, as `files` does, and the others, without a warning of these."""
-    skipped = collections.defaultdict(list)
+    skipped, outside = collections.defaultdict(list), []
     try:
-        names = _walk(root, extensions, deep, skipped)
+        names = _walk(root, extensions, deep, skipped, outside)
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
     if skipped:
         kinds = "; ".join(f"{len(some)} {kind}, e.g. {escaped(min(some))}" for kind, some in sorted(skipped.items()))
         logging.warning("%s: skipped: %s", root, kinds)
+    if outside:  # in a stranger's folder they may lead to private pictures
+        logging.warning("%s: %d links lead out of it and are followed: %s", root, len(outside), listed(sorted(outside)))
     return Names(*map(sorted, names))
 
 
@@ -158,8 +160,9 @@ def extension(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
 
-def _walk(root, extensions, deep, skipped):
+def _walk(root, extensions, deep, skipped, outside):
     names, read, links = Names([], []), set(), [""]
+    top = os.path.join(os.path.realpath(root), "")
     # First the tree without its links, then what links lead to: a folder that lies in the tree counts at its own place.
     while links:
         pending, links = sorted(links, reverse=True), []
@@ -180,6 +183,7 @@ def _walk(root, extensions, deep, skipped):
                 continue
             for entry in entries:
                 name = f"{folder}/{entry.name}" if folder else entry.name
+                leads_out = entry.is_symlink() and not os.path.realpath(entry.path).startswith(top)
                 is_folder, wanted = _is_folder(entry), extension(entry.name) in extensions
                 if is_skipped(entry.name):
                     if is_folder and not entry.is_symlink():
@@ -198,8 +202,10 @@ def _walk(root, extensions, deep, skipped):
                 elif is_folder:
                     if deep:
                         (links if entry.is_symlink() else pending).append(name)
+                        outside += [name] * leads_out
                 elif _is(entry.is_file):
                     names.wanted.append(name)
+                    outside += [name] * leads_out
                 else:
                     skipped["links to nothing, pipes and the like"].append(name)
     return names

@@ -121,6 +121,15 @@ def test_a_file_that_cannot_be_opened_ends_the_run_and_is_not_remembered_as_brok
     assert not os.path.exists(cache)
 
 
+def test_links_that_lead_out_of_the_folder_are_followed_and_told(tmp_path, warnings):
+    write_files(tmp_path, {"mine/private.png": PNG, "theirs/a/1.png": PNG})
+    (tmp_path / "theirs/a/2.png").symlink_to(tmp_path / "mine/private.png")
+    (tmp_path / "theirs/a/3.png").symlink_to("1.png")
+    (tmp_path / "theirs/b").symlink_to(tmp_path / "mine")
+    assert walk.images(str(tmp_path / "theirs")) == ["a/1.png", "a/2.png", "a/3.png", "b/private.png"]
+    assert warnings == [f"{tmp_path}/theirs: 2 links lead out of it and are followed: a/2.png, b"]
+
+
 def test_a_bucket_is_read_through_tensorflow(cache, warnings):
     """Here TensorFlow's file system in memory; folders of tools are skipped and empty ones named there, too."""
     for name in ("cat/1.png", "dog/2.png", "@eaDir/3.png", "cat/.thumbnails/deep/4.png"):
