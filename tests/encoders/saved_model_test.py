@@ -45,9 +45,8 @@ def test_a_graph_that_reads_or_writes_files_is_refused_before_it_runs(tmp_path, 
 def test_lookup_tables_and_the_released_module_pass(tmp_path):
     (tmp_path / "names").write_text("cat\ndog\n")
     module = tf.Module()
-    module.table = tf.lookup.StaticHashTable(
-        tf.lookup.TextFileInitializer(str(tmp_path / "names"), tf.int64, 0, tf.string, 1), ""
-    )
+    lines = tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE
+    module.table = tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(str(tmp_path / "names"), *lines), "")
     module.__call__ = tf.function(module.table.lookup, input_signature=[tf.TensorSpec([None], tf.int64)])
     tf.saved_model.save(module, str(tmp_path / "table"))
     for directory in (tmp_path / "table", ROOT / "modules/imagenette_128px"):
