@@ -183,7 +183,7 @@ def _walk(root, extensions, deep, skipped, outside):
                 continue
             for entry in entries:
                 name = f"{folder}/{entry.name}" if folder else entry.name
-                leads_out = entry.is_symlink() and not os.path.realpath(entry.path).startswith(top)
+                leads_out = entry.is_symlink() and not os.path.join(os.path.realpath(entry.path), "").startswith(top)
                 is_folder, wanted = _is_folder(entry), extension(entry.name) in extensions
                 if is_skipped(entry.name):
                     if is_folder and not entry.is_symlink():
