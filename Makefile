@@ -24,7 +24,7 @@ ONE_GPU = $(if $(filter gpu,$(shell cat $(VENV)/installed)),./one_gpu.sh)
 # $(call beside,NAME,COMMAND): prints the command, runs it, and puts NAME before each line of its output.
 beside = @echo "$(PY) -m $(2)"; $(ONE_GPU) $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's|^|$(1): |')
 
-.PHONY: demo test setup native site clean-demo
+.PHONY: demo test setup locks native site clean-demo
 .DELETE_ON_ERROR:
 
 demo: $(RUN)/report/report.html
@@ -40,6 +40,10 @@ test: $(VENV)/installed
 	$(PY) -m tests.run $(if $(FAST),--fast)
 
 setup: $(VENV)/installed
+
+# Writes the exact versions of all packages, with the hashes of their files, after a change of requirements*.txt.
+locks:
+	locks/renew.sh
 
 # Builds the C++ operations, which are otherwise built at their first use.
 native: $(VENV)/installed
@@ -74,7 +78,7 @@ ENVIRONMENT := $(firstword $(INSTALLED))
 endif
 endif
 endif
-$(VENV)/installed: requirements.txt requirements-current.txt requirements-dev.txt
+$(VENV)/installed: $(filter-out locks/%-onnx.txt,$(wildcard locks/*.txt))
 	@./setup.sh "$(VENV)" "$(ENVIRONMENT)" "$(PYTHON)" "$(GPU)"
 
 # One of the preset's five epochs: the figures are nearly those of five, in a fifth of the time.

@@ -57,13 +57,14 @@ needed=4000 size="2.3 GB" device=cpu with="" # MB of disk
 
 requirements=requirements
 [ "$chosen" = classic ] || requirements=requirements-current
-files=(-r "$requirements.txt" -r requirements-dev.txt)
-[ "$gpu" = 0 ] || files+=(-r "$requirements-gpu.txt")
+files=(-r "locks/$requirements.txt")
+[ "$gpu" = 0 ] || files+=(-r "locks/$requirements-gpu.txt")
 echo "setting up $folder, the $chosen environment with Python $is$with (about $size, a few minutes the first time)"
 "$python" -m venv --clear "$folder"
-# The pip of older Pythons takes many minutes to resolve the versions.
-"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip > "$folder/install.log" 2>&1 &&
-  "$folder/bin/python" -m pip install --quiet "${files[@]}" >> "$folder/install.log" 2>&1 || {
+# A file of a package is installed only if it is one whose hash is in locks/, and nothing that is not named there. Packages
+# without wheels are built by what is installed first, not by what pip would fetch for that.
+install() { "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps "$@" >> "$folder/install.log" 2>&1; }
+install -r locks/requirements-install.txt && install --no-build-isolation "${files[@]}" || {
   tail -n 15 "$folder/install.log"
   fail "pip could not install ${files[*]}; its output: $folder/install.log"
 }

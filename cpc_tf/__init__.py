@@ -34,6 +34,8 @@ __all__ = [*_EXPORTED]
 
 def prepare_environment() -> None:
     """Sets TensorFlow's environment variables where the user has not, before it looks at its devices."""
+    # Without the notices of oneDNN, CUDA and TensorRT, which look like errors. What fails raises an error.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # GPUs: memory is taken as it is needed, so that several processes can share one.
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     # oneDNN's convolutions on every x86 processor: TensorFlow takes them only where there is AVX-512; its own are

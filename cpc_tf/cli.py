@@ -49,7 +49,7 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
     def parse_flags(argv: Sequence[str]) -> Sequence[str]:
         try:
             _parse(config_class, flags.FLAGS, argv)
-        except ConfigError as refusal:
+        except RunEnded as refusal:
             sys.exit(_complain(refusal))
         except SystemExit:  # the help was printed; absl's status for that is 1
             sys.exit(0)
@@ -62,6 +62,7 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
         with termination.interrupting() as received:
             try:
                 function(_from_flags(config_class, flags.FLAGS))
+                print(end="", flush=True)  # what cannot be written is said here, not as Python ends
             except RunEnded as ended:
                 return _complain(ended)
             except Interrupted as stop:

@@ -26,6 +26,7 @@ _LIST = ".txt"
 _PREFETCH = 2  # batches
 _OF_8_BITS = (".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp")
 MAX_MEGAPIXELS = DataConfig.max_megapixels  # larger pictures are not decoded: a small file can fill the memory
+MOST_BYTES = walk.most_bytes(MAX_MEGAPIXELS)
 
 One = Union[str, os.PathLike, np.ndarray, Image.Image]
 # A folder (with all below it), a file, a list of files; an array uint8 or of floats in [0, 1], [H, W, 3] or
@@ -52,12 +53,17 @@ class Pictures:
         return len(self.names)
 
     @functools.cached_property
+    def read(self) -> list[int]:
+        """The indices of the files that are read: the others are too large, see `walk.most_bytes`."""
+        return np.flatnonzero(walk.stats("", self.paths)[:, 0] < MOST_BYTES).tolist()
+
+    @functools.cached_property
     def intensity_range(self) -> IntensityRange | None:
         """The intensity range of all pictures of more than 8 bits, for models that name none; None without such.
 
         A warning states it. Only files that may have more than 8 bits are read.
         """
-        paths = [path for path in self.paths if walk.extension(os.fsdecode(path)) not in _OF_8_BITS]
+        paths = [self.paths[i] for i in self.read if walk.extension(os.fsdecode(self.paths[i])) not in _OF_8_BITS]
         if not paths:
             return None
 
@@ -225,7 +231,8 @@ def batches(
         indexed = tf.data.Dataset.from_generator(arrays, output_signature=kinds)
         prepared = indexed.map(lambda index, image: (index, prepare(image), False), **parallel)
     elif pictures.paths:
-        files = tf.data.Dataset.from_tensor_slices((tf.range(len(pictures), dtype=tf.int64), pictures.paths))
+        paths = [pictures.paths[i] for i in pictures.read]
+        files = tf.data.Dataset.from_tensor_slices((np.array(pictures.read, np.int64), tf.constant(paths, tf.string)))
         prepared = files.map(read, **parallel).ignore_errors()  # what fails is missing afterwards
     else:
         return
@@ -247,19 +254,20 @@ def why_not(path: bytes) -> str:
     try:
         if not tf.io.gfile.exists(path):
             return "there is no such file"
-        with tf.io.gfile.GFile(path, "rb") as file:
-            data = file.read()
+        if (size := tf.io.gfile.stat(path).length) >= MOST_BYTES:
+            return f"has {size / 1e6:.0f} MB, and less than {MOST_BYTES / 1e6:g} are read"
+        encoded = tf.io.read_file(path)
     except (OSError, tf.errors.OpError) as error:
         return f"cannot be read: {reason(error)}"
     except UnicodeDecodeError:  # TensorFlow refuses some names
         return "cannot be read, or its name is not UTF-8"
     try:
-        megapixels = int(header(tf.constant(data)).pixels) / 1e6
+        megapixels = int(header(encoded).pixels) / 1e6
         if megapixels >= MAX_MEGAPIXELS:
             return f"has {megapixels:.0f} megapixels, and less than {MAX_MEGAPIXELS:g} are decoded"
     except (tf.errors.OpError, UnicodeDecodeError):
         pass  # the header is damaged, which the bytes tell, too
-    return f"cannot be decoded: {walk.kind_of(data)}"
+    return f"cannot be decoded: {walk.kind_of_file(path)}"
 
 
 def thumbnails(pictures: Pictures, side: int, intensity_range: IntensityRange | None = None) -> np.ndarray:

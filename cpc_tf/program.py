@@ -8,12 +8,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import cpc_tf
 from cpc_tf import cli, termination
 from cpc_tf.commands import COMMANDS
-from cpc_tf.settings import ConfigError, Settings
+from cpc_tf.settings import ConfigError, RunEnded, Settings
 from cpc_tf.texts import shown
 
 _HELP = """cpc-tf {version}: learn from pictures without labels, then classify or detect with few.
@@ -32,6 +32,8 @@ Commands:
 def main(command: str = "") -> int:
     """Runs the command line of this process, of `cpc-tf` or of a command alone, and returns its exit status."""
     termination.watch()  # a signal ends it from here on, also during the imports that follow
+    if sys.stdout:  # it may be closed
+        sys.stdout = _Output(sys.stdout)
     if sys.platform == "win32":
         print(f"error: {cpc_tf.WINDOWS}", file=sys.stderr)
         return ConfigError.status
@@ -56,21 +58,53 @@ def run(words: Sequence[str]) -> int:
             print(cpc_tf.__version__)
         elif word == "presets":
             _presets(others)
-            sys.stdout.flush()
         elif word in COMMANDS:
             _start(word, others)
         else:
             near = difflib.get_close_matches(word, [*COMMANDS, "presets"], n=1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise ConfigError(f"{shown(word)}: no such command; {hint}`cpc-tf --help` lists them")
-    except ConfigError as refusal:
-        print(f"error: {refusal}", file=sys.stderr)
-        return refusal.status
+        print(end="", flush=True)
+    except RunEnded as ended:
+        print(f"error: {ended}", file=sys.stderr)
+        return ended.status
     except BrokenPipeError:  # as in `cpc-tf presets | head`; nothing is left to be written at the exit
         if word in COMMANDS:
             raise  # a training has not ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+class NotPrinted(RunEnded):
+    """Standard output cannot be written: the disk that it leads to is full."""
+
+    status = 4
+
+
+class _Output:
+    """Standard output, of which an error ends a command with one line; not if its reader has enough."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        return self._done(self._stream.write, text)
+
+    def flush(self) -> None:
+        self._done(self._stream.flush)
+
+    def _done(self, function: Callable, *arguments: str) -> Any:
+        try:
+            return function(*arguments)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            # What did not fit would be tried again as Python ends, with a traceback.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            raise NotPrinted(f"standard output cannot be written ({error.strerror})") from error
 
 
 def _start(name: str, words: Sequence[str]) -> NoReturn:

@@ -1,4 +1,6 @@
-"""Ends a program on SIGTERM or SIGINT with one line: at once, or in training after the step under way was saved.
+"""Ends a program on a signal with one line: at once, or in training after the step under way was saved.
+
+The signals are SIGTERM, SIGINT (Ctrl-C) and SIGHUP (the terminal is gone).
 
 Python runs a handler only when its main thread comes back from C++, which can compile for minutes. In a program a
 thread waits for signals, too, and ends the process if the main thread does not within seconds. A program imports this
@@ -15,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))  # Windows has none
 _PATIENCE = 3.0  # seconds that the main thread has to end by itself, in which it removes its locks and scratch files
 _HURRY = 0.5  # the same after a second signal
 _stderr: list[int] = []  # a copy of it, once signals are watched
@@ -40,7 +43,8 @@ def name_of(number: int) -> str:
 def say(line: str) -> None:
     """Prints the line of a program that a signal ends, which is no error."""
     _said.append(line)
-    print(line, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # SIGHUP: the terminal is gone
+        print(line, file=sys.stderr, flush=True)
 
 
 def stopped_by(number: int) -> str:
@@ -128,13 +132,13 @@ def _handling(handler: Callable | signal.Handlers) -> Iterator[None]:
 
 
 def _handle(handler: Callable | signal.Handlers) -> dict:
-    """Sets a handler of both signals, except of those that are ignored, as with nohup. Returns the handlers before.
+    """Sets a handler of the signals, except of those that are ignored, as with nohup. Returns the handlers before.
 
     In another thread than the main one, which Python lets have none, nothing is set.
     """
     if threading.current_thread() is not threading.main_thread():
         return {}
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     return {number: signal.signal(number, handler) for number in handlers if handlers[number] is not signal.SIG_IGN}
 
 
@@ -157,7 +161,8 @@ def _end_if_nobody_does(pipe: int) -> NoReturn:
 def _end_now(number: int, frame: object = None) -> NoReturn:
     """Ends the process, with its line if the main thread has not said it."""
     if not _said:
-        os.write(_stderr[0], f"{stopped_by(number)}\n".encode())
+        with contextlib.suppress(OSError):
+            os.write(_stderr[0], f"{stopped_by(number)}\n".encode())
     os._exit(status_of(number))
 
 

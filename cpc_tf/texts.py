@@ -38,6 +38,11 @@ def written(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+def name_lines(names: Iterable[str]) -> str:
+    """Returns names as a file with one a line: a name with line breaks is one, too."""
+    return "".join(f"{escaped(name)}\n" for name in names)
+
+
 def listed(names: Sequence[str]) -> str:
     """Returns the first of some names, escaped, and the number of the others."""
     few, letters = [], 0

@@ -130,10 +130,10 @@ def test_the_set_up_tries_each_gpu_or_says_what_to_do(machine, monkeypatch, caps
         devices.main()
 
 
-@pytest.mark.parametrize(("before", "after"), [((None, None), ("true", "1")), (("false", "0"), ("false", "0"))])
+@pytest.mark.parametrize(("before", "after"), [((None,) * 3, ("true", "1", "3")), (("false", "0", "0"),) * 2])
 def test_tensorflow_is_set_up_unless_someone_has(before, after, monkeypatch):
-    """A GPU's memory as needed, oneDNN on x86."""
-    names = ("TF_FORCE_GPU_ALLOW_GROWTH", "TF_ENABLE_ONEDNN_OPTS")
+    """A GPU's memory as needed, oneDNN on x86, no notices."""
+    names = ("TF_FORCE_GPU_ALLOW_GROWTH", "TF_ENABLE_ONEDNN_OPTS", "TF_CPP_MIN_LOG_LEVEL")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     for name, value in zip(names, before):
         monkeypatch.setenv(name, value or "")

@@ -59,7 +59,7 @@ def make(machine, tmp_path):
     return run
 
 
-WITH_CUDA = "-r {0}.txt -r requirements-dev.txt -r {0}-gpu.txt\n".format
+WITH_CUDA = "--require-hashes --no-deps --no-build-isolation -r locks/{0}.txt -r locks/{0}-gpu.txt\n".format
 TRIED = "-m cpc_tf.devices\n"
 
 

@@ -1,5 +1,6 @@
 """sdist -> wheel -> installed: nothing is missing or too much, and it finds its presets."""
 
+import itertools
 import os
 import re
 import shutil
@@ -88,6 +89,25 @@ def test_versions_are_ranges_that_hold_the_pinned_ones_and_each_environment_is_a
             assert {versions for name, versions in given if name == "tensorflow"} == {f"=={pins['tensorflow']}"}, extra
     assert set(ranges) <= pins.keys() | {"setuptools"}, "the current environment does not install this"
     assert "pytest" not in {each.name for each in found}
+
+
+@pytest.mark.parametrize("sources", [
+    ["requirements", "requirements-dev"],
+    ["requirements-current", "requirements-dev"],
+    ["requirements-gpu"],
+    ["requirements-onnx"],
+    ["requirements-current-gpu"],
+    ["requirements-current-onnx"],
+    ["requirements-install"],
+])  # fmt: skip
+def test_locks_have_what_is_pinned_with_hashes_and_name_no_host(sources):
+    """`make locks` was run after the last change of requirements*.txt."""
+    pin = re.compile(r"^([\w-]+)(?:\[[\w-]+\])?==([\w.]+)", re.MULTILINE)
+    pinned = [pin.findall((ROOT / f"{source}.txt").read_text().replace("_", "-")) for source in sources]
+    lock = (ROOT / "locks" / f"{sources[0]}.txt").read_text()
+    assert {*itertools.chain(*pinned)} <= {*pin.findall(lock)}
+    assert "://" not in lock
+    assert len(pin.findall(lock)) == len(re.findall(r"^\S+==.*\\\n    --hash=sha256:", lock, re.MULTILINE))
 
 
 def test_it_finds_its_presets_and_encoders(installed):

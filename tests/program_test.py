@@ -60,6 +60,16 @@ def test_a_preset_by_name_is_its_file_from_any_folder(tmp_path, monkeypatch):
     assert cli.parse(PretrainConfig, ["--preset", "photos/pretrain_128px", "--seed=3"]) == by_path
 
 
+@pytest.mark.parametrize("words", [["presets"], ["version"], ["pretrain", "--help"]])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output_is_one_line(words, unbuffered):
+    with open("/dev/full", "w") as full:
+        command, environment = [sys.executable, "-m", "cpc_tf", *words], {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(command, env=environment, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    said = "error: standard output cannot be written (No space left on device)\n"
+    assert (done.returncode, done.stderr) == (4, said)
+
+
 def test_helps_and_refusals_start_no_tensorflow():
     """Of every command, by a fork for each case, since absl defines the flags of one command in a process."""
     code = """

@@ -2,7 +2,7 @@
 
 import csv
 
-from cpc_tf.texts import csv_lines, csv_text
+from cpc_tf.texts import csv_lines, csv_text, name_lines
 
 FORMULAS = [
     "=1+1",
@@ -29,3 +29,7 @@ def test_formulas_are_texts_and_are_read_back_as_they_were():
 
 def test_a_separator_of_another_country_ends_no_cell():
     assert csv_lines([["a;=1+1", "b\t=2"]]) == '"a;=1+1","b\t=2"\n'
+
+
+def test_each_name_is_one_line():
+    assert name_lines(["cat", "a\nb\0c", "d\u2028e"]).splitlines() == ["cat", "a\\nb\\x00c", "d\\u2028e"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from cpc_tf.progress import Progress, waiting_for
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
+_PART = 1 << 20  # bytes of a file that are hashed at once
 _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner believes
 _DESCRIBED = 20  # broken files whose kind a message tells
 # Columns of what is found of a file. Pictures with the same PIXELS are the same; 0: not known.
@@ -67,7 +69,8 @@ def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
     described = [f"{name} ({walk.kind_of_file(f'{table.root}/{name}')})" for name in broken[:_DESCRIBED]]
     described += broken[_DESCRIBED:]
     leave_out(flag, described, f"{len(rows)} files", "cannot be decoded", "remove or repair them")
-    problem = f"have {table.max_megapixels:g} megapixels or more"
+    most = walk.most_bytes(table.max_megapixels) / 1e6
+    problem = f"have {table.max_megapixels:g} megapixels or more, or {most:g} MB or more"
     leave_out(flag, huge, f"{len(rows)} files", problem, "remove or shrink them")
     if several := int(found[:, SEVERAL].sum()):
         message = "%s: %d of %d files have several frames or pages, of which the first is used"
@@ -87,8 +90,11 @@ def look(table: Table, rows: Sequence[int]) -> np.ndarray:
     Raises:
       ConfigError: a file cannot be read.
     """
+    limit = table.max_megapixels
+    large = [row for row in rows if table.stats[row, 0] >= walk.most_bytes(limit)]
+    table.looked[large, STATE] = HUGE  # without reading them
     unseen = [row for row in rows if not table.looked[row, STATE]]
-    names, limit = table.files[unseen].tolist(), table.max_megapixels
+    names = table.files[unseen].tolist()
 
     def is_sound(found):
         is_whole = found.shape == (len(unseen), FINDINGS) and found.dtype == np.int64
@@ -161,7 +167,8 @@ def _range_of(data, table, deep, count):
     if data.sixteen_bit == FULL:
         _warn(data.origin, deep, count)
         return None
-    rows = [row for row in np.argsort(table.files, kind="stable") if table.files[row]]
+    most = walk.most_bytes(data.max_megapixels)
+    rows = [row for row in np.argsort(table.files, kind="stable") if table.files[row] and table.stats[row, 0] < most]
 
     def is_deep(encoded):
         about = header(encoded)
@@ -242,13 +249,28 @@ def _at_files(root: str, names: list[str], look: Callable[[tf.Tensor], tf.Tensor
             yield number, look(tf.constant(encoded)).numpy()
 
 
-def content(path: str, last: int | None = None) -> bytes:
-    """Returns the bytes of a file, or its last ones. Raises ConfigError if it cannot be read."""
+def content(path: str) -> bytes:
+    """Returns the bytes of a file. Raises ConfigError if it cannot be read."""
+    with _reading(path) as file:
+        return file.read()
+
+
+def digest(path: str, last: int | None = None) -> str:
+    """Returns the SHA-256 of a file, or of its last bytes. Raises ConfigError if it cannot be read."""
+    hashed = hashlib.sha256()
+    with _reading(path) as file:
+        if last is not None:
+            file.seek(max(0, file.size() - last))
+        while part := file.read(_PART):
+            hashed.update(part)
+    return hashed.hexdigest()
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[tf.io.gfile.GFile]:
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            if last is not None and (size := file.size()) > last:
-                file.seek(size - last)
-            return file.read()
+            yield file
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(
             f"{path}: cannot be read ({reason(error)}); run the same command again, and remove the file if that does "

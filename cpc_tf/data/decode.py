@@ -12,6 +12,7 @@ from cpc_tf import native
 from cpc_tf.data import pillow
 
 _PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
+_PNG_FIRST = b"\0\0\0\x0dIHDR"  # length and name of the first chunk: width, height, bits of a value and others
 _JPEG_EXIF, _PNG_EXIF = b"Exif\0\0", b"eXIf"  # begin of the part with EXIF
 _LITTLE, _BIG = b"II*\0", b"MM\0*"  # how a block of EXIF begins
 _ORIENTATION, _SHORT, _LONG = 0x0112, 3, 4  # its tag of the orientation, and types that it may have
@@ -127,35 +128,45 @@ def header(encoded: tf.Tensor) -> Header:
         size = tf.ensure_shape(tf.cast(size, tf.int64), [2])
         return tf.concat([size, tf.stack([size[0] * size[1], tf.cast(bits, tf.int64), 1])], 0)
 
-    # The first chunk of a PNG: signature (8 bytes), length, kind, width, height, bits.
-    def png_size():
-        return tf.io.decode_raw(tf.strings.substr(encoded, 16, 8), tf.int32, little_endian=False)[::-1]
-
     numbers = _by_format(
         encoded,
         jpeg=lambda: of_one(tf.io.extract_jpeg_shape(encoded)[:2]),
-        png=lambda: of_one(png_size(), _png_bits(encoded)),
+        png=lambda: of_one(*png_header(encoded)),
         other=lambda: _by_pillow(pillow.header, encoded, tf.int64, [5]),
     )
     return Header(tf.cast(numbers[:2], tf.int32), numbers[2], tf.maximum(numbers[3], 8), numbers[4] > 1)
 
 
+def is_png(encoded: tf.Tensor) -> tf.Tensor:
+    """Returns whether a file begins as a PNG and is long enough to have a header."""
+    # Past the end, `substr` raises an error with all bytes of the file, which Python cannot turn into text.
+    return tf.equal(tf.strings.substr(encoded, 0, len(_PNG)), _PNG) & (tf.strings.length(encoded) >= 25)
+
+
+def png_header(encoded: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the size of a PNG, int32 [2], (height, width), and the bits of a value, uint8, from its header.
+
+    Raises:
+      tf.errors.InvalidArgumentError: another chunk comes first. Such a file is damaged, but the decoder skips that
+        chunk: numbers in it must not be taken for the size that is decoded.
+    """
+    comes_first = tf.equal(tf.strings.substr(encoded, len(_PNG), len(_PNG_FIRST)), _PNG_FIRST)
+    with tf.control_dependencies([tf.debugging.Assert(comes_first, ["no header of a PNG"])]):
+        width_height = tf.io.decode_raw(tf.strings.substr(encoded, 16, 8), tf.int32, little_endian=False)
+        bits = tf.io.decode_raw(tf.strings.substr(encoded, 24, 1), tf.uint8)
+    return tf.ensure_shape(width_height, [2])[::-1], tf.ensure_shape(bits, [1])[0]
+
+
 def _by_format(encoded: tf.Tensor, jpeg: Callable, png: Callable, other: Callable) -> tf.Tensor:
     """Calls the function for the format of a file. Most files are JPEGs: other formats are a function of their own."""
-    return tf.cond(tf.io.is_jpeg(encoded), jpeg, lambda: tf.cond(_is_png(encoded), png, other))
+    return tf.cond(tf.io.is_jpeg(encoded), jpeg, lambda: tf.cond(is_png(encoded), png, other))
 
 
 def _exif_orientation(encoded: tf.Tensor, other: Callable) -> tf.Tensor:
     """Returns the orientation of a JPEG or PNG, or what the function returns for other formats."""
-    is_jpeg, is_png = tf.io.is_jpeg(encoded), _is_png(encoded)
+    is_jpeg = tf.io.is_jpeg(encoded)
     lead = tf.where(is_jpeg, _JPEG_EXIF, _PNG_EXIF)
-    return tf.cond(is_jpeg | is_png, lambda: _orientation_of_exif(encoded, lead), other)
-
-
-def _is_png(encoded: tf.Tensor) -> tf.Tensor:
-    # Long enough to read the header: past the end, `substr` raises an error with all bytes of the file, which Python
-    # cannot turn into text.
-    return tf.equal(tf.strings.substr(encoded, 0, len(_PNG)), _PNG) & (tf.strings.length(encoded) >= 25)
+    return tf.cond(is_jpeg | is_png(encoded), lambda: _orientation_of_exif(encoded, lead), other)
 
 
 def _by_pillow(function: Callable, encoded: tf.Tensor, dtype: tf.DType, shape: list) -> tf.Tensor:
@@ -196,7 +207,7 @@ def _decode_png(encoded, intensity_range):
         pixels = tf.cast(tf.io.decode_png(encoded, channels=3, dtype=tf.uint16), tf.float32)
         return tf.saturate_cast(tf.round((pixels - low) * (255 / (high - low))), tf.uint8)
 
-    return tf.cond(_png_bits(encoded) > 8, scaled, eight) if intensity_range else eight()
+    return tf.cond(png_header(encoded)[1] > 8, scaled, eight) if intensity_range else eight()
 
 
 def _decode_bmp(encoded):
@@ -213,10 +224,6 @@ def _decode_bmp(encoded):
     plain = tf.equal(compression, 0) | (tf.equal(compression, 3) & tf.equal(bits, 32) & usual)
     with tf.control_dependencies([tf.debugging.Assert(plain & (bits >= 24), ["compressed, or less than 24 bits"])]):
         return tf.io.decode_bmp(encoded)[..., :3]
-
-
-def _png_bits(encoded):
-    return tf.io.decode_raw(tf.strings.substr(encoded, 24, 1), tf.uint8)[0]
 
 
 def _orientation_of_exif(encoded: tf.Tensor, lead: tf.Tensor | bytes) -> tf.Tensor:

@@ -43,7 +43,7 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
         return {}
 
     def digest(row: int, last: int | None) -> str:
-        return hashlib.sha256(check.content(f"{table.root}/{table.files[row]}", last)).hexdigest()
+        return check.digest(f"{table.root}/{table.files[row]}", last)
 
     def find() -> files.Findings:
         alike = same_size

@@ -1,4 +1,4 @@
-"""What Pillow reads: WebP, TIFF and BMP, headers of GIF, EXIF orientation. TensorFlow reads the rest.
+"""What Python reads, by Pillow: WebP, TIFF and BMP, EXIF orientation, and headers of GIF. TensorFlow reads the rest.
 
 TensorFlow calls these functions and would log an exception with its traceback. So whatever Pillow raises, they return
 an empty array.
@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import struct
 import warnings
+from typing import BinaryIO
 
 import numpy as np
 from PIL import ImageFile, ImageOps
@@ -36,23 +38,20 @@ logging.getLogger("PIL.TiffImagePlugin").setLevel(logging.CRITICAL)
 
 _BITS, _PHOTOMETRIC, _ORIENTATION, _BANDS, _PLANES = 258, 262, 274, 277, 284  # tags of TIFF
 _WHITE_IS_0, _SEPARATE = 0, 2
+_GIF_PARTS, _GIF_FRAME = (b"!", b","), 0x2C  # how an extension and a frame begin
 
 
 def header(data: bytes) -> np.ndarray:
     """Returns int64 [5]: stored height and width, pixels, bits of a value, number of frames or pages (2: 2 or more)."""
     with contextlib.suppress(Exception):
+        if data.startswith(b"GIF8"):
+            return np.array(_gif_header(data), np.int64)
         image = _open(data)
         width, height = image.size
         if image.format == "TIFF" and orientation(data) >= 5:  # Pillow's size is that of the image as shown
             width, height = height, width
-        pixels, frames = height * width, 1 + getattr(image, "is_animated", False)
-        if image.format == "GIF":
-            # TensorFlow decodes the size of the first frame. Meanwhile it holds all frames, with a byte for a pixel
-            # instead of three.
-            left, top, right, bottom = image.tile[0][1]
-            (width, height), frames = (right - left, bottom - top), image.n_frames
-            pixels = max(height * width, frames * pixels // 3)
-        return np.array([height, width, pixels, _bits(image), frames], np.int64)
+        frames = 1 + getattr(image, "is_animated", False)
+        return np.array([height, width, height * width, _bits(image), frames], np.int64)
     return np.zeros(0, np.int64)
 
 
@@ -94,15 +93,44 @@ def values(data: bytes) -> np.ndarray:
     return np.zeros(0, np.float32)
 
 
-def bands(data: bytes) -> int:
-    """Returns how many values a pixel of a TIFF has, 0 if its header cannot be read."""
+def bands(file: BinaryIO) -> int:
+    """Returns how many values a pixel of a TIFF has, 0 if its header cannot be read. Reads the header alone."""
     with contextlib.suppress(Exception):
-        is_large = b"+" in data[2:4]  # BigTIFF, whose header is longer
-        tags, file = ImageFileDirectory_v2(data[: 16 if is_large else 8]), io.BytesIO(data)
+        file.seek(0)
+        head = file.read(16)
+        is_large = b"+" in head[2:4]  # BigTIFF, whose header is longer
+        tags = ImageFileDirectory_v2(head[: 16 if is_large else 8])
         file.seek(tags.next)
         tags.load(file)
         return int(tags.get(_BANDS, 1))
     return 0
+
+
+def _gif_header(data: bytes) -> list[int]:
+    """As `header`. The size of the whole, which Pillow also looks at, does not limit the sizes of the frames.
+
+    TensorFlow decodes the size of the first frame. Meanwhile it holds all frames, with a byte for a pixel instead of
+    three. As `export.portable.gif_pixels`, which goes over the frames in a graph and takes 50 times as long.
+    """
+
+    def palette(flags: int) -> int:
+        return 3 * 2 ** (flags % 8 + 1) if flags >= 128 else 0
+
+    first, frames, held, largest = [], 0, 0, 0
+    place = 13 + palette(data[10])
+    while data[place : place + 1] in _GIF_PARTS:
+        if data[place] == _GIF_FRAME:
+            width, height, flags = struct.unpack_from("<HHB", data.ljust(place + 10, b"\0"), place + 5)
+            first = first or [height, width]
+            frames, held, largest = frames + 1, held + height * width, max(largest, height * width)
+            place += 11 + palette(flags)
+        else:
+            place += 2
+        # Blocks of at most 255 bytes, each behind its length, up to one of length 0.
+        while place < len(data) and data[place]:
+            place += 1 + data[place]
+        place += 1
+    return [*first, max(held // 3, largest), 8, frames]
 
 
 def _open(data: bytes) -> ImageFile.ImageFile:

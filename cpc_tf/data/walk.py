@@ -68,22 +68,34 @@ def stats(root: str, names: Sequence[str]) -> np.ndarray:
 
     On a disk it is the time at which the file itself changed (ctime). The time of its content (mtime) can be set, as
     archives do when they are unpacked, so that a file with other pixels has the old one.
+
+    Args:
+      root: the folder, or '' if names are whole paths.
+      names: of files, text or bytes.
     """
 
     def describe(name):
-        path = os.path.join(root, name)
+        path = os.path.join(root, name) if root else name
         try:
-            if _is_local(root):
+            if _is_local(root or os.fsdecode(name)):
                 stat = os.stat(path)
                 return stat.st_size, stat.st_ctime_ns
             stat = tf.io.gfile.stat(path)
-        except (OSError, tf.errors.OpError):
+        except (OSError, ValueError, tf.errors.OpError):  # TensorFlow refuses some names
             return -1, -1
         return stat.length, stat.mtime_nsec
 
     chunks = [names[i : i + 1000] for i in range(0, len(names), 1000)]
     parts = in_threads(lambda chunk: np.array([describe(name) for name in chunk], np.int64), chunks)
     return np.concatenate([np.zeros([0, 2], np.int64), *parts])
+
+
+def most_bytes(megapixels: float) -> int:
+    """Returns the size from which on a file is not read that may hold a picture of less than these megapixels.
+
+    Uncompressed, such a picture has up to four values of 16 bits a pixel. A small archive can hold a huge file.
+    """
+    return round(8e6 * megapixels)
 
 
 def in_threads(function: Callable, items: Sequence) -> list:
@@ -129,14 +141,16 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
 
 def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Names:
     """Returns the files with these extensions, as `files` does, and the others, without a warning of these."""
-    skipped = collections.defaultdict(list)
+    skipped, outside = collections.defaultdict(list), []
     try:
-        names = _walk(root, extensions, deep, skipped)
+        names = _walk(root, extensions, deep, skipped, outside)
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
     if skipped:
         kinds = "; ".join(f"{len(some)} {kind}, e.g. {escaped(min(some))}" for kind, some in sorted(skipped.items()))
         logging.warning("%s: skipped: %s", root, kinds)
+    if outside:  # in a stranger's folder they may lead to private pictures
+        logging.warning("%s: %d links lead out of it and are followed: %s", root, len(outside), listed(sorted(outside)))
     return Names(*map(sorted, names))
 
 
@@ -154,8 +168,9 @@ def extension(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
 
-def _walk(root, extensions, deep, skipped):
+def _walk(root, extensions, deep, skipped, outside):
     names, read, links = Names([], []), set(), [""]
+    top = os.path.join(os.path.realpath(root), "")
     # First the tree without its links, then what links lead to: a folder that lies in the tree counts at its own place.
     while links:
         pending, links = sorted(links, reverse=True), []
@@ -176,6 +191,7 @@ def _walk(root, extensions, deep, skipped):
                 continue
             for entry in entries:
                 name = f"{folder}/{entry.name}" if folder else entry.name
+                leads_out = entry.is_symlink() and not os.path.join(os.path.realpath(entry.path), "").startswith(top)
                 is_folder, wanted = _is_folder(entry), extension(entry.name) in extensions
                 if is_skipped(entry.name):
                     if is_folder and not entry.is_symlink():
@@ -194,8 +210,10 @@ def _walk(root, extensions, deep, skipped):
                 elif is_folder:
                     if deep:
                         (links if entry.is_symlink() else pending).append(name)
+                        outside += [name] * leads_out
                 elif _is(entry.is_file):
                     names.wanted.append(name)
+                    outside += [name] * leads_out
                 else:
                     skipped["links to nothing, pipes and the like"].append(name)
     return names
@@ -252,7 +270,7 @@ def _is_text(name):
 
 
 _MOST_BANDS = 4  # values of a pixel
-_HEAD = 512  # bytes
+_HEAD, _TAIL = 512, 64  # bytes by which the kind of a file is told
 BEGIN = 16  # bytes by which a picture is recognized
 _PICTURES = (  # name, begin and end of the formats that are decoded
     ("JPEG", rb"\xff\xd8\xff", b"\xff\xd9"),
@@ -291,23 +309,25 @@ def kind_of_file(path: str) -> str:
     """Returns the kind of a file of any file system, e.g. 'HTML' or 'a JPEG that is cut short'."""
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            data = file.read()
+            head = file.read(_HEAD)
+            file.seek(max(0, file.size() - _TAIL))
+            kind = _kind_of(head, file.read(_TAIL))
+            if "TIFF" in kind and (bands := pillow.bands(file)) > _MOST_BANDS:
+                return f"a TIFF of {bands} bands; those of 1, 3 and 4 are read"
+            return kind
     except (OSError, tf.errors.OpError):
         return "cannot be read"
-    return kind_of(data)
 
 
-def kind_of(data: bytes) -> str:
-    """Returns the kind of a file with these bytes."""
-    if not data:
+def _kind_of(head: bytes, tail: bytes) -> str:
+    """Returns the kind of a file that begins and ends with these bytes."""
+    if not head:
         return "empty"
     for name, begin, end in _PICTURES:
-        if re.match(begin, data, re.DOTALL):
-            if name == "TIFF" and (bands := pillow.bands(data)) > _MOST_BANDS:
-                return f"a TIFF of {bands} bands; those of 1, 3 and 4 are read"
-            cut_short = end not in data[-64:] if end else False
+        if re.match(begin, head, re.DOTALL):
+            cut_short = end not in tail if end else False
             return f"a {name} that is {'cut short' if cut_short else 'damaged'}"
     for name, begin in _OTHERS:
-        if re.match(begin, data[:_HEAD], re.DOTALL):
+        if re.match(begin, head, re.DOTALL):
             return name
     return "of no known format"

@@ -78,9 +78,10 @@ _RULES: dict[str, Callable[[Any], bool]] = {
         _is_text,
     ),
     **dict.fromkeys(
-        ("seed", "step", "num_train_labels", "feature_dim", "parameters"),
+        ("seed", "step", "num_train_labels", "parameters"),
         lambda value: type(value) is int and 0 <= value < 2**63,
     ),
+    "feature_dim": lambda value: type(value) is int and 0 < value < 2**63,
     "label_fraction": lambda value: type(value) in (int, float) and 0 <= value <= 1,
     "encoder": lambda value: isinstance(value, dict),
     "geometry": lambda value: isinstance(value, dict),

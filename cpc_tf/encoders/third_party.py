@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -11,8 +12,9 @@ import tensorflow as tf
 import tensorflow_hub as hub
 from absl import logging
 
+from cpc_tf.encoders import saved_model
 from cpc_tf.encoders.card import UNIT, EncoderName
-from cpc_tf.files import reason
+from cpc_tf.files import cache_folder, reason
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import listed, shown
@@ -47,8 +49,12 @@ def open_encoder(
       ConfigError: if there is no such module, signature or layer, or it takes other images.
     """
     text = name.text
+    # By default TF-Hub keeps modules below the common temporary folder, where any user can put one under its name.
+    os.environ.setdefault("TFHUB_CACHE_DIR", os.path.join(cache_folder(), "tfhub"))
     with refused(text, "cannot be loaded as a TF-Hub module"):
-        module = hub.load(name.module)
+        directory = hub.resolve(name.module)
+        saved_model.check(directory, f"--encoder={shown(text)}")
+        module = hub.load(directory)
     names = _signatures(module)
     if not signature and is_tf1_hub(module):
         signature = "default"

@@ -24,6 +24,7 @@ from cpc_tf.files import to_json, write_file
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, RunEnded, replace
+from cpc_tf.texts import name_lines
 from cpc_tf.training.workdir import read_config, read_task
 
 REPRESENTATIVE, LABELLED = 100, 1000  # pictures at most
@@ -89,7 +90,7 @@ def convert(module: str, directory: str, config: RuntimeConfig, own: Own | None 
         "README.md": render("runtime", **card, title=title, accuracies=accuracies, vector=subject.vector),
     }
     if subject.class_names:
-        texts["labels.txt"] = "".join(f"{name}\n" for name in subject.class_names)
+        texts["labels.txt"] = name_lines(subject.class_names)
     for name, text in texts.items():
         write_file(os.path.join(directory, name), text)
     measured = f"largest difference {card['difference']:.0e}"

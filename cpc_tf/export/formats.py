@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from cpc_tf.data import views
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders import layers, third_party
+from cpc_tf.encoders import layers, saved_model, third_party
 from cpc_tf.encoders.card import EncoderCard, find_card, module_name
 from cpc_tf.encoders.layers import Conv
 from cpc_tf.encoders.load import saved_values, with_values
@@ -25,6 +25,7 @@ from cpc_tf.export.config import KERAS3, ONNX, TFLITE
 from cpc_tf.files import read_json, write_file
 from cpc_tf.keras import keras as keras2
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import shown
 
 ENCODER, CLASSIFIER = "encoder", "classifier"
 OPSET = 17  # of ONNX, of 2022: other runtimes and converters know it
@@ -118,6 +119,7 @@ def load(path: str) -> Subject:
     if not (is_classifier or card):
         raise ConfigError("module", path, "has no encoder.json or classifier.json; `cpc-tf export` writes one")
     with third_party.refused(path, "cannot be loaded as a SavedModel"):
+        saved_model.check(path, f"--module={shown(path)}")
         loaded = tf.saved_model.load(path)
     return _classifier(path, loaded) if is_classifier else _encoder(path, loaded, card.to_json(), card.geometry)
 

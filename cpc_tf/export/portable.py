@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf.data.decode import is_png, png_header
+
 _PADDING = 16  # zeros behind a GIF: no place of its headers is beyond its end
 _NO_BMP = "a BMP that is damaged, compressed or has less than 24 bits a pixel"
 _EXTENSION, _FRAME = 0x21, 0x2C  # how the parts of a GIF begin
@@ -75,8 +77,7 @@ def _or_else(function: Callable[[tf.Tensor], Any], encoded: tf.Tensor, otherwise
 
 def _is_of_16_bits(encoded: tf.Tensor) -> tf.Tensor:
     """Returns whether a file is a PNG of 16 bits. It may raise if the header is damaged."""
-    bits = tf.io.decode_raw(tf.strings.substr(encoded, 24, 1), tf.uint8)
-    return _begins(encoded, b"\x89PNG\r\n\x1a\n") & (tf.ensure_shape(bits, [1])[0] == 16)
+    return tf.cond(is_png(encoded), lambda: png_header(encoded)[1] == 16, lambda: tf.constant(False))
 
 
 def _begins(encoded: tf.Tensor, with_: bytes) -> tf.Tensor:
@@ -92,28 +93,22 @@ def _kind(encoded: tf.Tensor) -> tf.Tensor:
 def _pixels(encoded: tf.Tensor) -> tf.Tensor:
     """Returns the pixels that decoding needs memory for, int64. It may raise if the header is damaged."""
 
-    def sides(place: int, dtype: tf.DType, **options: bool) -> tf.Tensor:
-        read = tf.io.decode_raw(tf.strings.substr(encoded, place, 2 * dtype.size), dtype, **options)
-        height, width = tf.unstack(tf.abs(tf.cast(tf.ensure_shape(read, [2]), tf.int64)))  # a BMP may stand on its head
-        return height * width
+    def area(size: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_prod(tf.abs(tf.cast(tf.ensure_shape(size, [2]), tf.int64)))  # a BMP may stand on its head
 
-    jpeg = lambda: tf.reduce_prod(tf.cast(tf.io.extract_jpeg_shape(encoded)[:2], tf.int64))  # noqa: E731
     return tf.case(
         [
-            (tf.io.is_jpeg(encoded), jpeg),
-            (_begins(encoded, b"\x89PNG\r\n\x1a\n"), lambda: sides(16, tf.int32, little_endian=False)),
-            (_begins(encoded, b"GIF8"), lambda: _gif_pixels(encoded)),
-            (_begins(encoded, b"BM"), lambda: sides(18, tf.int32)),
+            (tf.io.is_jpeg(encoded), lambda: area(tf.io.extract_jpeg_shape(encoded)[:2])),
+            (is_png(encoded), lambda: area(png_header(encoded)[0])),
+            (_begins(encoded, b"GIF8"), lambda: gif_pixels(encoded)),
+            (_begins(encoded, b"BM"), lambda: area(tf.io.decode_raw(tf.strings.substr(encoded, 18, 8), tf.int32))),
         ],
         default=lambda: tf.constant(-1, tf.int64),
     )
 
 
-def _gif_pixels(encoded: tf.Tensor) -> tf.Tensor:
-    """Returns the pixels of all frames of a GIF, a byte each, in pixels of three bytes, at least those of the first.
-
-    TensorFlow decodes all frames before it drops all but the first.
-    """
+def gif_pixels(encoded: tf.Tensor) -> tf.Tensor:
+    """Returns the pixels that TensorFlow needs memory for to decode a GIF, int64; see `pillow._gif_header`."""
     data = tf.concat([tf.io.decode_raw(encoded, tf.uint8), tf.zeros([_PADDING], tf.uint8)], 0)
     end = tf.size(data) - _PADDING
 
@@ -141,6 +136,6 @@ def _gif_pixels(encoded: tf.Tensor) -> tf.Tensor:
         place = tf.cond(is_known, lambda: behind_blocks(blocks), lambda: end)
         return [place, held + pixels, tf.maximum(largest, pixels)]
 
-    start = [tf.minimum(13 + palette(byte(10)), end), tf.constant(0, tf.int64), side(6) * side(8)]
+    start = [tf.minimum(13 + palette(byte(10)), end), tf.constant(0, tf.int64), tf.constant(0, tf.int64)]
     _, held, largest = tf.while_loop(lambda place, *_: place < end, part, start)
     return tf.maximum(held // 3, largest)

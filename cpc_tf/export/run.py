@@ -158,6 +158,7 @@ def written_aside(output: str) -> Iterator[str]:
     folder, name = os.path.split(output)
     remove_leftovers(folder or ".", re.escape(name) + r"\.\d+\.tmp")
     aside = f"{output}.{os.getpid()}.tmp"
+    above = _absent(folder)
     with writing(f"--output={output}"):
         tf.io.gfile.makedirs(aside)
     try:
@@ -167,3 +168,15 @@ def written_aside(output: str) -> Iterator[str]:
     finally:
         if tf.io.gfile.exists(aside):
             tf.io.gfile.rmtree(aside)
+            with contextlib.suppress(OSError):  # others have written there meanwhile
+                for each in above:
+                    os.rmdir(each)
+
+
+def _absent(folder: str) -> list[str]:
+    """Returns a folder and those above it, the deepest first, as far as they are not there; none in a bucket."""
+    absent = []
+    while folder and "://" not in folder and not os.path.exists(folder):
+        absent.append(folder)
+        folder = os.path.dirname(folder)
+    return absent

@@ -7,11 +7,13 @@ import os
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.encoders import saved_model
 from cpc_tf.encoders.card import find_card
 from cpc_tf.export.shared import copy_module
 from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import reason, writing
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import shown
 
 # The server sends these to a version before its first request, which would wait for what TensorFlow does only once.
 WARMUP = "assets.extra/tf_serving_warmup_requests"
@@ -51,6 +53,7 @@ def write(module: str, directory: str, name: str) -> list[str]:
       NotVerified: a signature cannot be called.
       NotWritten: it cannot be copied.
     """
+    saved_model.check(module, f"--module={shown(module)}")
     with writing(directory):
         copy_module(module, directory)
         tf.io.gfile.makedirs(os.path.join(directory, os.path.dirname(WARMUP)))

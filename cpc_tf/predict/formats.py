@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -11,7 +12,7 @@ import sys
 import unicodedata
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import tensorflow as tf
 import yaml
@@ -21,7 +22,7 @@ from cpc_tf.predict.config import COCO, CSV, JSON_LINES, STDOUT, VOC, YOLO_SCORE
 from cpc_tf.predict.model import BEST, Detected, Model, Record
 from cpc_tf.settings import ConfigError, Stopped
 from cpc_tf.termination import Interrupted
-from cpc_tf.texts import csv_lines, escaped, listed
+from cpc_tf.texts import csv_lines, escaped, listed, name_lines
 
 PART = ".part"  # ending of an output that still grows
 
@@ -45,20 +46,14 @@ def check(config: PredictConfig, model: Model, names: Sequence[str]) -> None:
 
 
 def check_new(output: str) -> None:
-    """Raises ConfigError if an --output is there already, finished or not; NotWritten if it cannot be seen."""
+    """Raises ConfigError if an --output is there already; NotWritten if it cannot be seen."""
     if output in ("", STDOUT):
         return
-    part = output.rstrip("/") + PART
     with writing(output):
         if tf.io.gfile.exists(output):
             raise ConfigError(
                 f"--output={output}: is finished (an unfinished one has a {PART} beside it); remove it or choose "
                 "another name"
-            )
-        if tf.io.gfile.exists(part):
-            raise ConfigError(
-                f"--output={output}: a process is writing {part}, or was stopped; rename that file to keep what was "
-                "predicted, or remove it"
             )
 
 
@@ -70,6 +65,7 @@ def opened(config: PredictConfig, model: Model, ids: Ids | None) -> Iterator[Cal
     Other formats, and files in a bucket, where none can grow, are written at the end.
 
     Raises:
+      ConfigError: another process is writing it.
       NotWritten: it cannot be written.
       Stopped: a signal came while a file was growing.
     """
@@ -104,12 +100,19 @@ def opened(config: PredictConfig, model: Model, ids: Ids | None) -> Iterator[Cal
 
 @contextlib.contextmanager
 def _growing(path: str) -> Iterator[Callable[[str], None]]:
-    """Yields a function that appends text to a new file, which is renamed where the context ends without an error."""
+    """Yields a function that appends text to a file, which is renamed where the context ends without an error.
+
+    What a process left that was stopped is begun anew.
+    """
     part = path + PART
     with writing(part):
         os.makedirs(os.path.dirname(part) or ".", exist_ok=True)
         # Without a buffer: what did not fit on a disk would be tried again as the file is closed.
-        file = open(part, "xb", buffering=0)  # noqa: SIM115 (its errors are those of writing; those within are not)
+        file = open(part, "ab", buffering=0)  # noqa: SIM115 (its errors are those of writing; those within are not)
+        if not _is_mine(file, part):
+            file.close()
+            raise ConfigError(f"--output={path}: another process is writing {part}; wait, or choose another name")
+        file.truncate(0)
 
     def append(text: str) -> None:
         rest = memoryview(text.encode())
@@ -128,10 +131,21 @@ def _growing(path: str) -> Iterator[Callable[[str], None]]:
             raise Stopped(
                 stop.number,
                 f"{part} has what was predicted before",
-                "rename or remove it before the same command begins anew",
+                "rename it to keep that: the same command begins anew",
             ) from stop
-    with writing(path):
-        os.replace(part, path)
+        with writing(path):
+            os.replace(part, path)
+
+
+def _is_mine(file: BinaryIO, path: str) -> bool:
+    """Locks a file until it is closed; returns False if another process holds it, or has renamed it meanwhile."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network file systems have no locks
+        return True
+    return os.path.exists(path) and os.path.samestat(os.fstat(file.fileno()), os.stat(path))
 
 
 def _print(text: str) -> None:
@@ -261,9 +275,9 @@ def yolo(record: Detected, number_of: Mapping[str, int], scores: bool = False) -
 
 def yolo_names(class_names: Sequence[str]) -> dict[str, str]:
     """Returns the files with the names of the classes in the order of their numbers, {name: text}."""
-    names = [escaped(name) for name in class_names]
-    described = yaml.safe_dump({"names": dict(enumerate(names))}, allow_unicode=True, sort_keys=False)
-    return {"classes.txt": "".join(f"{name}\n" for name in names), "data.yaml": described}
+    names = dict(enumerate(map(escaped, class_names)))
+    described = yaml.safe_dump({"names": names}, allow_unicode=True, sort_keys=False)
+    return {"classes.txt": name_lines(class_names), "data.yaml": described}
 
 
 def place(folder: str, name: str, ending: str) -> str:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from cpc_tf import pictures
 from cpc_tf.data.decode import IntensityRange
+from cpc_tf.encoders import saved_model
 from cpc_tf.evaluation.label_kinds import is_multi_label
 from cpc_tf.files import read_json, reason
 from cpc_tf.pictures import Batch, Images, Pictures
@@ -123,6 +124,7 @@ class Model:
         level = log.level
         try:
             log.setLevel(logging.ERROR)  # no warning of missing gradients
+            saved_model.check(self.path, f"--model={shown(self.path)}")
             self._module = tf.saved_model.load(self.path)
             card = read_json(os.path.join(self.path, f"{kind}.json"))
             self._least_side: int = 0 if self.is_detector else card["resize"]

@@ -1,9 +1,9 @@
 """The check of each file: broken and huge images, what is remembered of them, leftovers of killed runs."""
 
+import io
 import os
 import struct
 import time
-import zlib
 
 import numpy as np
 import pytest
@@ -11,8 +11,10 @@ import tensorflow as tf
 from PIL import Image
 
 from cpc_tf import progress
-from cpc_tf.data import check, decode
+from cpc_tf.data import check, decode, pillow
 from cpc_tf.data.table import FINDINGS
+from cpc_tf.export import portable
+from tests.attacks import declared_gif, declared_png
 from tests.data.samples import encode, open_folder, write_files
 
 pytestmark = pytest.mark.slow
@@ -140,39 +142,38 @@ def test_leftovers_of_killed_runs_are_removed(root, cache, tmp_path):
     assert kept <= {path.name for path in folder.iterdir()}
 
 
-def png_header(width, height):
-    """A PNG of these sides without its pixels."""
-    chunk = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))
-
-
 def bmp_header(width, height):
     return b"BM" + bytes(12) + struct.pack("<IiiHH", 40, width, height, 1, 24) + bytes(24)
 
 
-def gif_header(width, height, frames=1):
-    frame = b"," + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\x02\x01\x00\x00"
-    control = b"!\xf9\x04" + bytes(5)
-    return b"GIF89a" + struct.pack("<HHBBB", width, height, 0, 0, 0) + control + frame * frames + b";"
-
-
 def test_bombs_are_left_out_by_their_headers(root, cache, warnings, refused):
-    for header in (png_header, bmp_header, gif_header):
+    for kind, header in {"png": declared_png, "bmp": bmp_header, "gif": lambda *size: declared_gif(size)}.items():
         assert decode.image_size(tf.constant(header(12000, 9000))).numpy().tolist() == [9000, 12000]
         assert decode.header(tf.constant(header(12000, 9000))).pixels == 108_000_000
-        write_files(root, {f"train/a/{header.__name__}.png": header(20000, 20000)})
-    write_files(root, {f"train/a/{number}.png": encode(np.zeros([8, 8, 3], np.uint8)) for number in range(300)})
-    assert open_folder(root, "train", cache).num_examples == 301
+        write_files(root, {f"train/a/{kind}.png": header(20000, 20000)})
+    write_files(root, {f"train/a/{number}.png": encode(np.zeros([8, 8, 3], np.uint8)) for number in range(400)})
+    with open(root / "train/a/large.png", "wb") as file:
+        file.truncate(900_000_000)
+    assert open_folder(root, "train", cache).num_examples == 401
     (line,) = warnings
-    assert "3 of 304 files (0.987 %) have 100 megapixels or more and are left out; remove or shrink them: " in line
+    limits = "have 100 megapixels or more, or 800 MB or more"
+    assert f"4 of 405 files (0.988 %) {limits} and are left out; remove or shrink them: train/a/large.png" in line
     # The limit is part of what is remembered.
-    assert "shrink them: train/a/0.png" in refused(open_folder, root, "train", cache, max_megapixels=64e-6)
-    assert open_folder(root, "train", cache).num_examples == 301
+    assert "train/a/large.png, train/a/0.png" in refused(open_folder, root, "train", cache, max_megapixels=64e-6)
+    assert open_folder(root, "train", cache).num_examples == 401
+
+
+def test_the_pixels_of_a_gif_are_counted_alike_in_a_graph():
+    frames = [Image.fromarray(np.random.default_rng(0).integers(0, 255, [9, 9, 3], np.uint8)) for _ in range(3)]
+    stream = io.BytesIO()
+    frames[0].save(stream, "GIF", save_all=True, append_images=frames[1:])
+    for data in (stream.getvalue(), declared_gif((8, 8), (300, 70), (2, 2), screen=(50, 50))):
+        assert pillow.header(data)[2] == int(portable.gif_pixels(tf.constant(data)))
 
 
 def test_all_frames_of_a_gif_count_and_rows_of_a_bmp_may_be_stored_from_the_top():
-    assert decode.header(tf.constant(gif_header(100, 200, frames=2))).pixels == 20_000
-    assert decode.header(tf.constant(gif_header(100, 200, frames=9))).pixels == 60_000
+    assert decode.header(tf.constant(declared_gif(*[(100, 200)] * 2))).pixels == 20_000
+    assert decode.header(tf.constant(declared_gif(*[(100, 200)] * 9))).pixels == 60_000
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode.image_size(tf.constant(b"GIF89a" + bytes(7)))
     assert decode.image_size(tf.constant(bmp_header(7, -5))).numpy().tolist() == [5, 7]

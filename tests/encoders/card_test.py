@@ -70,6 +70,8 @@ WRONG = [
     ({"seeed": 3}, '"seeed" is no key of it'),
     ({"step": -1}, "'step' is -1"),
     ({"seed": 10**30}, "'seed' is 1000"),
+    ({"geometry": {**CARD.to_json()["geometry"], "image_size": 10**400}}, "'geometry': --image_size=1000"),
+    ({"feature_dim": 0}, "'feature_dim' is 0"),
     ({"label_fraction": float("nan")}, "'label_fraction' is NaN"),
     ({"dataset": "a\nb"}, "'dataset' is "),
     ({"dataset": "\ud800"}, "'dataset' is "),

@@ -16,7 +16,7 @@ from cpc_tf.export import classifier
 from cpc_tf.files import write_file
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.settings import ConfigError, replace
-from tests.attacks import declared_png
+from tests.attacks import declared_gif, declared_png, lying_png
 from tests.export.conftest import assert_close, made, read
 from tests.export.runs import GRID, NAMES, RESULT, few_labels, linear_run
 from tests.predict.models import write_classifier
@@ -138,8 +138,6 @@ def module(tmp_path_factory):
 def test_a_file_that_cannot_be_decoded_has_a_reason_and_the_others_their_prediction(module):
     frames = [Image.fromarray(x) for x in PIXELS]
     png, gif = encoded("PNG"), encoded("GIF", save_all=True, append_images=frames)
-    wide = bytearray(gif)
-    wide[6:10] = b"\xff" * 4  # width and height
     why = {
         png: "",
         b"": "cannot be decoded: empty",
@@ -157,7 +155,8 @@ def test_a_file_that_cannot_be_decoded_has_a_reason_and_the_others_their_predict
         declared_png(10_000, 10_000): "has 100 megapixels, and less than 100 are decoded",
         declared_png(2**31 - 1, 1): "has 2147 megapixels, and less than 100 are decoded",
         deep_png(): "has 16 bits, and the model knows no range of their values: scale them to 8 bits",
-        bytes(wide): "has 4294 megapixels, and less than 100 are decoded",
+        declared_gif((4, 4), (2**15, 2**15)): "has 1073 megapixels, and less than 100 are decoded",
+        lying_png(png): "cannot be decoded: a PNG that is damaged or cut short",
     }
     found = {name: x.numpy() for name, x in module.from_bytes([*why]).items()}
     assert [text.decode() for text in found["error"]] == [*why.values()]

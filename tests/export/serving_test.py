@@ -14,6 +14,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from cpc_tf.export import serving
 from cpc_tf.export.config import ExportConfig, RuntimeConfig
 from cpc_tf.export.run import export
+from cpc_tf.settings import ConfigError
 from tests.binaries import ROOT
 from tests.export.conftest import read
 
@@ -27,6 +28,14 @@ def models(colours_module, tmp_path_factory):
         done = export(ExportConfig(output=output, runtime=runtime))
     assert done["summary"] == "version 2; warm-up requests for bytes, serving_default"
     return output
+
+
+@pytest.mark.parametrize("format", ["serving", "savedmodel"])
+def test_nothing_is_left_of_a_run_that_is_not_there(tmp_path, format):
+    output = f"{tmp_path}/models/mine" + "/1" * (format == "savedmodel")
+    with pytest.raises(ConfigError, match=f"--workdir={tmp_path}/nowhere"):
+        export(ExportConfig(f"{tmp_path}/nowhere", output=output, runtime=RuntimeConfig(format=format)))
+    assert not [*tmp_path.iterdir()]
 
 
 def test_versions(models, tmp_path):

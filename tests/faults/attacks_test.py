@@ -24,7 +24,7 @@ from cpc_tf.predict.model import Box, Detected, Prediction
 from cpc_tf.report import page
 from cpc_tf.report.runs import collect
 from cpc_tf.texts import csv_records
-from tests.attacks import declared_png
+from tests.attacks import declared_gif, declared_png, lying_png
 from tests.data.samples import encode
 from tests.report import samples
 
@@ -47,8 +47,7 @@ def declared(kind):
     if kind == "PNG":
         return declared_png(SIDE, SIDE)
     if kind == "GIF":
-        for place in (6, data.index(b"\x2c") + 5):  # of the whole and of its frame
-            data[place : place + 4] = struct.pack("<HH", SIDE, SIDE)
+        return declared_gif((4, 4), *[(SIDE, SIDE)] * 3)
     if kind == "BMP":
         data[18:26] = struct.pack("<ii", SIDE, SIDE)
     if kind == "JPEG":
@@ -68,6 +67,21 @@ def test_no_format_is_decoded_that_declares_a_huge_size(tmp_path):
     (batch,) = pictures.batches(pictures.find(str(tmp_path)), lambda image: image, 1)
     assert set(batch.broken.values()) == {"has 3600 megapixels, and less than 100 are decoded"}
     assert len(batch.broken) == len(kinds)
+
+
+def test_a_png_is_not_decoded_whose_header_is_not_its_first_chunk(tmp_path):
+    (tmp_path / "1.png").write_bytes(lying_png(encode(np.zeros([8, 8, 3], np.uint8))))
+    (batch,) = pictures.batches(pictures.find(str(tmp_path)), lambda image: image, 1)
+    assert batch.broken == {0: "cannot be decoded: a PNG that is damaged"}
+
+
+def test_a_huge_file_is_not_read(tmp_path):
+    (tmp_path / "1.png").write_bytes(encode(np.zeros([8, 8, 3], np.uint8)))
+    with open(tmp_path / "2.png", "wb") as file:
+        file.truncate(900_000_000)
+    (batch, rest) = pictures.batches(pictures.find(str(tmp_path)), lambda image: image, 1)
+    assert (batch.indices.tolist(), batch.broken) == ([0], {})
+    assert rest.broken == {1: "has 900 MB, and less than 800 are read"}
 
 
 @pytest.mark.parametrize("name", ["../../x.jpg", "/etc/x.jpg", "a/../../x.jpg", "a//./x.jpg", "gs:/../x.jpg"])

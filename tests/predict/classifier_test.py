@@ -1,6 +1,7 @@
 """`cpc-tf predict` with a classifier: rows, broken pictures, being stopped, standard output."""
 
 import csv
+import fcntl
 import io
 import json
 import signal
@@ -97,7 +98,7 @@ def test_what_was_predicted_before_a_stop_is_kept(model, folder, whole, tmp_path
 
     monkeypatch.setattr(Model, "steps", stopped)
     with pytest.raises(
-        Stopped, match=r"SIGTERM.*p.csv.part has what was predicted before; rename or remove it"
+        Stopped, match=r"SIGTERM.*p.csv.part has what was predicted before; rename it to keep that: the same command"
     ) as stop:
         predict(config)
     assert stop.value.status == 143
@@ -105,8 +106,14 @@ def test_what_was_predicted_before_a_stop_is_kept(model, folder, whole, tmp_path
     done = (tmp_path / "p.csv.part").read_text()
     assert len(rows(done)) > 4
     assert (whole[0] / "new/p.csv").read_text().startswith(done)
-    with pytest.raises(ConfigError, match=r"^--output=.*p.csv: a process is writing .*p.csv.part, or was stopped"):
-        predict(config)
+    monkeypatch.setattr(Model, "steps", steps)
+    with open(tmp_path / "p.csv.part", "ab") as other:  # as a process that is still at work
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(ConfigError, match=r"^--output=.*p.csv: another process is writing .*p.csv.part; wait"):
+            predict(config)
+    assert (tmp_path / "p.csv.part").read_text() == done
+    predict(config)
+    assert (tmp_path / "p.csv").read_text() == (whole[0] / "new/p.csv").read_text()
 
 
 @pytest.mark.slow
