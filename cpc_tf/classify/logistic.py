@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
@@ -236,7 +237,7 @@ class _Space:
             _, singular, axes = np.linalg.svd(standard, full_matrices=False)
             self._axes = axes[singular > 1e-9 * singular[0]].T  # [D, R]
         else:
-            self._axes = np.linalg.eigh(standard.T @ standard)[1][:, : -DIRECTIONS - 1 : -1]
+            self._axes = _principal_axes(standard)
         coordinates = standard @ self._axes
         self.coordinates = coordinates[: len(features)]
         self.unlabelled = None if unlabelled is None else coordinates[len(features) :]
@@ -245,6 +246,19 @@ class _Space:
         """Converts weights and bias for coordinates to those for raw features."""
         weights = (weights if self._axes is None else self._axes @ weights) / self._scale[:, None]
         return Linear(weights.astype(np.float32), (bias - self._mean @ weights).astype(np.float32))
+
+
+def _principal_axes(standard: np.ndarray) -> np.ndarray:
+    """Returns the first principal axes of standardized features [N, D], at most DIRECTIONS: [D, R]."""
+    is_wide = standard.shape[0] < standard.shape[1]
+    gram = standard @ standard.T if is_wide else standard.T @ standard
+    size = len(gram)
+    values, vectors = eigh(gram, subset_by_index=[max(0, size - DIRECTIONS), size - 1])
+    vectors = vectors[:, ::-1]
+    if not is_wide:
+        return vectors
+    sound = values[::-1] > 1e-9 * values[-1]
+    return standard.T @ vectors[:, sound] / np.sqrt(values[::-1][sound])
 
 
 def _self_trained(

@@ -104,3 +104,12 @@ def test_the_forecast_follows_a_power_law_and_says_when_it_cannot_tell():
     assert forecast.tells
     assert forecast.gain == pytest.approx(0.05)
     assert not logistic.forecast(right[890:910], halved[890:910] | right[890:910]).tells
+
+
+@pytest.mark.parametrize("count", [30, 400], ids=["fewer examples than features", "more"])
+def test_the_principal_axes_are_those_of_the_singular_value_decomposition(count):
+    standard = np.random.default_rng(0).normal(size=[count, 200]) * np.geomspace(1, 0.01, 200)
+    axes = logistic._principal_axes(standard)
+    wanted = np.linalg.svd(standard, full_matrices=False)[2][: logistic.DIRECTIONS].T
+    assert axes.shape == wanted.shape == (200, min(count, logistic.DIRECTIONS))
+    np.testing.assert_allclose(np.abs(np.sum(axes * wanted, 0)), 1, atol=1e-6)
