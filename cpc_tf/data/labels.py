@@ -440,8 +440,9 @@ class _Names:
                 if len(pictures) > 1:
                     where = f"--labels={shown(path)}: {shown(row)}"
                     raise ConfigError(f"{where} can be each of {listed(pictures)}; write one of these paths")
-                folders = row.count("/") - rest.count("/")  # above the picture's path
-                return _Found(pictures[0], "/".join(row.split("/")[:folders]))
+                above = "/".join(row.split("/")[: row.count("/") - rest.count("/")])
+                above = os.path.normpath(above) if above else ""
+                return _Found(pictures[0], "" if above == "." else above)
             _, slash, rest = rest.partition("/")
             if not slash:
                 return None

@@ -86,11 +86,11 @@ def calibration_lines(result: dict[str, Any]) -> list[str]:
     found = result["calibration"]
     if "confidence" not in found:
         return []
-    said, right = (f"{100 * found[name]:.0f} %" for name in ("confidence", "accuracy"))
+    said, right = (f"{100 * found[name]:.0f} %" for name in ("confidence", "right"))
     by = f"calibrated on {found['held_out']} held-out labels" if found["fitted"] else "not calibrated"
     error = f"calibration error {100 * found['ece']:.0f} points"
     lines = [f"probabilities: {said} on average, {right} are right; {error}, {by}"]
-    _, high = interval(found["accuracy"] * found["tested"], found["tested"])
+    _, high = interval(found["right"] * found["tested"], found["tested"])
     if found["confidence"] > high:
         remedy = (
             "more labels make them better" if found["fitted"] else "--held_out keeps labels aside to calibrate them"
@@ -98,7 +98,7 @@ def calibration_lines(result: dict[str, Any]) -> list[str]:
         instead = (
             "" if result["encoder"] == PIXELS else "; cpc-tf classify on this encoder calibrates them on all labels"
         )
-        lines.append(f"note: these probabilities are too high; go by the accuracy. {remedy}{instead}")
+        lines.append(f"note: these probabilities are too high; go by the scores above. {remedy}{instead}")
     return lines
 
 

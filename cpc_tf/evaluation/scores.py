@@ -215,13 +215,13 @@ def calibration(
     Returns:
       'held_out' as given, 'temperature' (1 if there is none), whether it is 'fitted', and the expected calibration
       error on the test without it, 'ece_before', and with it, 'ece', on how many labels, 'tested'. With it the
-      predictions have the mean probability 'confidence', and this part of them is right: 'accuracy'.
+      predictions have the mean probability 'confidence', and this part of them is right: 'right'.
     """
     shares = probabilities(logits, temperature or 1.0)
     before, after = (expected_calibration_error(each, labels) for each in (probabilities(logits), shares))
     return {
         "confidence": float(shares.max(1).mean()),
-        "accuracy": float(np.mean(shares.argmax(1) == labels)),
+        "right": float(np.mean(shares.argmax(1) == labels)),
         "held_out": held_out,
         "temperature": temperature or 1.0,
         "fitted": temperature is not None,

@@ -51,7 +51,8 @@ class Session:
         self._names = gallery.pictures.names
         self._sample = random_sample.of(self._names, config.seed)
         self._index = {name: i for i, name in enumerate(self._names)}
-        self.table = LabelTable(os.path.expanduser(config.labels), self._names)
+        folder = os.path.expanduser(config.pictures)
+        self.table = LabelTable(os.path.expanduser(config.labels), self._names, folder if os.path.isdir(folder) else "")
         if not config.multi_label and any(len(label.classes) != 1 for label in self.table.of.values()):
             raise ConfigError("labels", config.labels, "has pictures with several classes or none: add --multi_label")
         self._remarks: list[str] = []

@@ -45,6 +45,7 @@ class LabelTable:
     Args:
       path: the file, which need not exist.
       pictures: names relative to their folder.
+      root: that folder; '': where the paths of rows lead is not asked, see `labels.match`.
 
     Attributes:
       of: {picture: its label}, of those that have one.
@@ -53,8 +54,8 @@ class LabelTable:
       ConfigError: the file is no table of files and classes, see `labels.read`.
     """
 
-    def __init__(self, path: str, pictures: Sequence[str]):
-        self.path, self._pictures, self.of = path, pictures, Labels()
+    def __init__(self, path: str, pictures: Sequence[str], root: str = ""):
+        self.path, self._pictures, self._root, self.of = path, pictures, root, Labels()
         self._done: list[dict[str, tuple[Label | None, Label | None]]] = []  # {picture: its label before and after}
         self._undone: list[dict[str, tuple[Label | None, Label | None]]] = []
         self._delimiter, self._end, self._begin = ",", "\n", ""
@@ -154,7 +155,7 @@ class LabelTable:
             self._begin = _BOM if first.startswith(_BOM) else ""
             self._end = "\r\n" if first.endswith("\r\n") else "\n"
             self._delimiter = content.delimiter if content.delimiter in ",;\t" else ","  # those that `csv_lines` quotes
-        matched = labels.match(self.path, content, self._pictures)
+        matched = labels.match(self.path, content, self._pictures, self._root)
 
         def label(row: str) -> Label | None:
             classes = content.classes[row]

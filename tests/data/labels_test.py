@@ -153,7 +153,8 @@ def test_a_path_that_leads_to_another_folder_names_no_picture(tmp_path):
 
     assert match("day1/f1.jpg") == ({"day1/f1.jpg": None}, [], ["day1"])
     assert match(f"{tmp_path}/day1/f1.jpg")[2] == [f"{tmp_path}/day1"]
-    assert match("day2/f1.jpg") == ({"day2/f1.jpg": "f1.jpg"}, (), [])
+    for row in ("day2/f1.jpg", "./f1.jpg", "./day2/f1.jpg", ".\\f1.jpg"):
+        assert match(row) == ({row: "f1.jpg"}, (), [])
     assert match("/of/another/day2/f1.jpg") == ({"/of/another/day2/f1.jpg": "f1.jpg"}, (), [])
     # Folders that are nowhere are left out, unless other rows lead here.
     assert match("/old/f1.jpg") == ({"/old/f1.jpg": "f1.jpg"}, ["/old"], [])
