@@ -235,7 +235,7 @@ class _Space:
         standard = (every - self._mean) / self._scale
         if unlabelled is None:
             _, singular, axes = np.linalg.svd(standard, full_matrices=False)
-            self._axes = axes[singular > 1e-9 * singular[0]].T  # [D, R]
+            self._axes = axes[: _rank(singular)].T  # [D, R]
         else:
             self._axes = _principal_axes(standard)
         coordinates = standard @ self._axes
@@ -257,8 +257,13 @@ def _principal_axes(standard: np.ndarray) -> np.ndarray:
     vectors = vectors[:, ::-1]
     if not is_wide:
         return vectors
-    sound = values[::-1] > 1e-9 * values[-1]
-    return standard.T @ vectors[:, sound] / np.sqrt(values[::-1][sound])
+    rank = _rank(values[::-1])
+    return standard.T @ vectors[:, :rank] / np.sqrt(np.maximum(values[::-1][:rank], 1e-30))
+
+
+def _rank(values: np.ndarray) -> int:
+    """Returns how many of singular or eigenvalues, the largest first, are no rounding; at least one."""
+    return max(1, int(np.sum(values > 1e-9 * values[0])))
 
 
 def _self_trained(

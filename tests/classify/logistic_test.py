@@ -113,3 +113,10 @@ def test_the_principal_axes_are_those_of_the_singular_value_decomposition(count)
     wanted = np.linalg.svd(standard, full_matrices=False)[2][: logistic.DIRECTIONS].T
     assert axes.shape == wanted.shape == (200, min(count, logistic.DIRECTIONS))
     np.testing.assert_allclose(np.abs(np.sum(axes * wanted, 0)), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("unlabelled", [None, np.ones([4, 40], np.float32)], ids=["labelled alone", "and others"])
+def test_pictures_that_are_all_equal_teach_the_frequencies_alone(unlabelled):
+    examples = Examples(np.ones([5, 40], np.float32), np.array([0, 1, 1, 1, 0]), np.arange(5), 2, unlabelled)
+    logits = logistic.fit(examples, logistic.USUAL, self_training=unlabelled is not None).logits(examples.features)
+    assert (logits.argmax(1) == 1).all()
