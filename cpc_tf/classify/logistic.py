@@ -22,7 +22,7 @@ from cpc_tf.evaluation.scores import fitted_temperature, probabilities
 
 REPEATS = 3  # of cross-validation, with another division each
 # The variance of an accuracy by cross-validation is this much larger than that of a test on as many pictures, since its
-# classifiers learned from each other's tests. 1.0 to 1.6 in the study of coverage (studies/coverage).
+# classifiers learned from each other's tests: the mean of 20 measurements (docs/notebook/2026-11-28-honest.md).
 INFLATION = 1.3
 FEW = 1000  # labels; with more, one round of cross-validation is precise enough and self-training brings nothing
 # Inverse strengths of regularization that are tried, for features of mean square 1.

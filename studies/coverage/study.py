@@ -82,6 +82,13 @@ def table(records: Sequence[dict]) -> str:
     return markdown(["intervals that held, stated minus true", *NUMBERS], lines)
 
 
+def held(records: Sequence[dict], least: int) -> str:
+    """Returns how many of all intervals held the truth, from so many labels a class on."""
+    rows = [row for record in records for row in record["rows"] if row["each"] >= least]
+    right, draws = (sum(row.get(name, 0) for row in rows) for name in ("held", "draws"))
+    return f"{100 * right / draws:.0f} % of {draws:,}"
+
+
 def _of_all(records: Sequence[dict]) -> list[str]:
     """Returns the last line of the table: all sets and kinds together."""
     cells = []
