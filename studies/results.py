@@ -22,8 +22,8 @@ from cpc_tf.files import write_file
 from cpc_tf.report.efficient import interpolated
 from studies import claims, records, runner, tables
 from studies.causes import study as causes
-from studies.health import study as health
 from studies.coverage import study as coverage
+from studies.health import study as health
 from studies.label_curve import study as curves
 from studies.ladder import study as ladders
 from studies.paper import figures as paper
@@ -236,9 +236,10 @@ def of_programs(table: Callable[[Sequence[dict]], str]) -> str:
 
 
 PROGRAMS = {"scale": scale.training, "growth": scale.growth, "programs": compiled.programs, "wire": compiled.wire}
+OF_STUDIES = ("augmentation", "causes", "coverage", "health", "label", "rivals")
 TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(hand_table, name) for name in by_hand()},
-    **{name: functools.partial(study_table, name) for name in ("augmentation", "causes", "coverage", "health", "label", "rivals")},
+    **{name: functools.partial(study_table, name) for name in OF_STUDIES},
     "summary": summary,
     "claims": functools.partial(claims.verdicts, of),
     "comparisons": functools.partial(claims.comparisons, of),
