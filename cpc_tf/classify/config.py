@@ -5,9 +5,9 @@
       --pictures=new_pictures --output=predictions.csv --sheet=sheet.png
     cpc-tf classify --labelled=my_pictures --labels=labels.csv --workdir=runs/mine/classify --curve
 
-The classifier is trained on all labels; its accuracy is estimated by cross-validation. The workdir gets the classifier
-as a module (classifier/), result.json, and the out-of-fold prediction of each labelled picture (predictions.csv). A
-second run in the same workdir, with more labels, replaces them.
+The classifier is trained on all labels of people; its accuracy is estimated by cross-validation. The workdir gets
+the classifier as a module (classifier/), result.json, and the prediction of each tested picture by classifiers that had
+not learned it (predictions.csv). A second run in the same workdir, with more labels, replaces them.
 """
 
 from __future__ import annotations

@@ -91,7 +91,10 @@ def test_copies_are_on_one_side_and_what_is_learned_and_tested_is_named(tmp_path
     write_files(tmp_path / "boxes", {"02b.xml": xml(("cat", 2, 3, 6, 6))})
     lines = [line.strip() for line in inputs.open_data(config).summary.splitlines()]
     assert [line.rpartition(": ")[2] for line in lines if "copies of files" in line] == ["00b (00a), 02b (02a)"]
-    assert [line.rpartition(": ")[2] for line in lines if "have other labels" in line] == ["02b (02a)"]
+    apart = [line for line in lines if "another label than a copy" in line]
+    assert apart == [
+        "1 image has another label than a copy: 02b.png (02a.png); remove one of each, or correct its label"
+    ]
     assert any(line.startswith("1 test images are learned, too: ") for line in lines)
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 from cpc_tf.data import datasets
 from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.data.source import Indexed, Joined, Source, restricted
-from tests.boxes.samples import CAT, open_voc_folder, pictures, xml
+from tests.boxes.samples import open_voc_folder, pictures, xml
 from tests.data.samples import open_folder, write_files
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,8 @@ def level(encoded):
 def write_boxes(root, count):
     """Image i has i boxes."""
     files = pictures(*(f"{number}.png" for number in range(count)))
-    write_files(root, files | {f"{number}.xml": xml(*[CAT] * number) for number in range(count)})
+    cats = [("cat", 1 + place, 2, 3 + place, 5) for place in range(count)]  # equal ones would count once
+    write_files(root, files | {f"{number}.xml": xml(*cats[:number]) for number in range(count)})
     return root
 
 
