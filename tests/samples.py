@@ -69,7 +69,7 @@ def write_boxes(root, count=4, side=32):
         pixels = np.full([side, side, 3], 128, np.uint8)
         name, height, level = (("square", side // 2, 255), ("bar", side // 4, 0))[number % 2]
         pixels[2 : 2 + height, 4 : 4 + side // 2] = level
-        pixels[-1, -1] = number  # no picture is a copy of another
+        pixels[-1, -1] = 129 + number  # no picture is a copy of another
         pathlib.Path(root, f"JPEGImages/{number}.png").write_bytes(tf.io.encode_png(pixels).numpy())
         corners = f"<xmin>5</xmin><ymin>3</ymin><xmax>{4 + side // 2}</xmax><ymax>{2 + height}</ymax>"
         box = f"<object><name>{name}</name><difficult>0</difficult><bndbox>{corners}</bndbox></object>"

@@ -20,7 +20,7 @@ RECORDS = [Prediction(f"{i}.jpg", ("a",), (0.5,)) for i in range(3)]
 class Knows:
     """A model that knows the answer."""
 
-    is_detector, multi_label, class_names = False, False, ["a"]
+    is_detector, multi_label, class_names, recommended_score = False, False, ["a"], 0.5
 
     def steps(self, *_):
         yield RECORDS, [None] * 3
