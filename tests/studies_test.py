@@ -329,7 +329,7 @@ def test_what_does_not_exist_is_refused_in_a_line(tmp_path, monkeypatch):
     _given(monkeypatch, module=f"{tmp_path}/hub", pictures="none", test="val", whole=False)
     with pytest.raises(SystemExit, match=f"^.*{tmp_path}/hub.*$"):
         read_off.main([])
-    _given(monkeypatch, work="W", pictures="P", boxes="B", only=["rung=x"], cores=0, minutes=1.0)
+    _given(monkeypatch, work="W", pictures="P", boxes="B", drawings="D", only=["rung=x"], cores=0, minutes=1.0)
     with pytest.raises(SystemExit, match="^'laddr' is none of the studies label_curve, .*$"):
         command.main(["studies", "laddr"])
     with pytest.raises(SystemExit, match="^--only=rung=x: no run of ladder has these; fields: rung, classifier, seed$"):
