@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -83,6 +84,7 @@ def interrupting() -> Iterator[list[int]]:
     received: list[int] = []
 
     def interrupt(number: int, frame: object) -> None:
+        _leave_terminal(number)
         received.append(number)
         if len(received) == 1:  # a second one must not disturb what the first one ends
             raise Interrupted(number)
@@ -111,6 +113,7 @@ class Deferred:
             self._handlers.close()
 
     def _note(self, number: int, frame: object) -> None:
+        _leave_terminal(number)
         if self.number:
             raise Interrupted(number)
         self.number = number
@@ -140,6 +143,14 @@ def _handle(handler: Callable | signal.Handlers) -> dict:
         return {}
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     return {number: signal.signal(number, handler) for number in handlers if handlers[number] is not signal.SIG_IGN}
+
+
+def _leave_terminal(number: int) -> None:
+    """After SIGHUP, prints what goes to a terminal nowhere: it is gone, and an error would end the step under way."""
+    for stream in (1, 2) if number == getattr(signal, "SIGHUP", None) else ():
+        with contextlib.suppress(OSError):
+            if stat.S_ISCHR(os.fstat(stream).st_mode):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
 def _end_if_nobody_does(pipe: int) -> NoReturn:

@@ -1,6 +1,7 @@
 """Signals end a program within seconds: at once, or after a step was saved; ignored ones stay ignored."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -118,3 +119,29 @@ def test_a_program_ends_while_it_imports_tensorflow(tmp_path):
     found = ended(command, signal.SIGINT, env={**os.environ, "PYTHONPATH": path})
     assert found[0] == 130
     assert found[1].startswith("stopped by SIGINT: ")
+
+
+# A terminal that is closed: whoever still prints to it gets an error.
+IN_A_TERMINAL = """
+import os, signal, sys, time
+from cpc_tf.termination import Deferred
+with Deferred() as stop:
+    stop.begin()
+    print("ready", flush=True)
+    while not stop.number:
+        time.sleep(0.01)
+    print("more", flush=True)
+    print("more", file=sys.stderr, flush=True)
+    open(sys.argv[1], "w").write(signal.Signals(stop.number).name)
+"""
+
+
+def test_the_step_under_way_is_saved_when_the_terminal_is_closed(tmp_path):
+    process, terminal = pty.fork()
+    if not process:
+        os.chdir(ROOT)
+        os.execv(sys.executable, [sys.executable, "-c", IN_A_TERMINAL, f"{tmp_path}/saved"])
+    assert b"ready" in os.read(terminal, 100)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    assert (tmp_path / "saved").read_text() == "SIGHUP"
