@@ -55,7 +55,11 @@ class Comparison(NamedTuple):
         if not self.interval:
             return f"not judged: fewer than {FEWEST} pairs of runs"
         low, high = self.interval
-        return YES if low > self.bound else NO if high < self.bound else OPEN
+        if low > self.bound:
+            return YES
+        if high < self.bound:
+            return NO
+        return OPEN
 
     def cells(self) -> list[str]:
         """The place, mean, interval, number and outcome."""

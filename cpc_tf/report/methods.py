@@ -220,4 +220,10 @@ def architecture(name: str) -> str:
     match = re.fullmatch(r"resnet(\d+)(?:_([vx]\d))?(?:_(lab|grey))?", name)
     if not match:
         return name
-    return f"ResNet-{match[1]}" + (f" {match[2]}" if match[2] else "") + (f", {match[3]}" if match[3] else "")
+    depth, size, colours = match.groups()
+    text = f"ResNet-{depth}"
+    if size:
+        text += f" {size}"
+    if colours:
+        text += f", {colours}"
+    return text
