@@ -134,10 +134,9 @@ def _splits(data: DataConfig, files: Sequence[str]) -> dict[str, str]:
         stem, folders = _stem(file), os.path.dirname(file).split("/")
         name = stem[len(_INSTANCES) :] if stem.startswith(_INSTANCES) else stem.removesuffix(_LABELS)
         usual = (each for each in (name, *reversed(folders)) if each and names.meaning(each))
+        otherwise = folders[-1] if stem in _ROBOFLOWS else name
         if len(files) == 1:
             otherwise = "train"
-        else:
-            otherwise = folders[-1] if stem in _ROBOFLOWS else name
         split = next(usual, otherwise)
         if split in file_of:
             raise ConfigError(f"--dataset={data.dataset}: {file_of[split]} and {file} are both the split {split}")
