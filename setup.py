@@ -7,7 +7,8 @@ import setuptools
 ROOT = pathlib.Path(__file__).parent
 # Without the folders beside them, which hold the same encoders for other runtimes.
 DATA = {
-    f"cpc_tf.modules.{path.parent.name}": f"modules/{path.parent.name}" for path in ROOT.glob("modules/*/encoder.json")
+    f"cpc_tf.modules.{path.parent.name}": f"modules/{path.parent.name}"
+    for path in ROOT.glob("modules/*/encoder.json")
 }
 DATA["cpc_tf.flags"] = "flags"
 
@@ -15,7 +16,18 @@ setuptools.setup(
     packages=[*setuptools.find_packages(include=["cpc_tf", "cpc_tf.*"]), *DATA],
     package_dir=DATA,
     package_data={
-        "": ["*.cc", "*.h", "*.sh", "*.md", "*.css", "*.html", "*.js", "*.jinja", "py.typed", "*.pyi"],
+        "": [
+            "*.cc",
+            "*.h",
+            "*.sh",
+            "*.md",
+            "*.css",
+            "*.html",
+            "*.js",
+            "*.jinja",
+            "py.typed",
+            "*.pyi",
+        ],
         **{package: ["**"] for package in DATA},
     },
 )

@@ -55,10 +55,15 @@ def draw(pictures: pathlib.Path, place: pathlib.Path, labels: int, seed: int) ->
             name = f"{number:04}{path.suffix}"
             (place / folder / name).symlink_to(path.resolve())
             truth[f"{folder}/{name}"] = path.parent.name
-    rows = [[name, truth[f"{LABELLED}/{name}"]] for name in sorted(os.listdir(place / LABELLED))[:labels]]
+    rows = [
+        [name, truth[f"{LABELLED}/{name}"]]
+        for name in sorted(os.listdir(place / LABELLED))[:labels]
+    ]
     with open(place / "labels.csv", "w", newline="") as file:
         csv.writer(file).writerows([["file", "label"], *rows])
-    return {name.partition("/")[2]: label for name, label in truth.items() if name.startswith(f"{NEW}/")}
+    return {
+        name.partition("/")[2]: label for name, label in truth.items() if name.startswith(f"{NEW}/")
+    }
 
 
 def commands(way: str, encoder: str) -> list[list[str]]:
@@ -72,7 +77,13 @@ def commands(way: str, encoder: str) -> list[list[str]]:
         return [
             [*program, "efficient", *data, "--finetune_steps=0", "--workdir=runs/efficient"],
             [*program, "export", "--workdir=runs/efficient", "--output=runs/classifier"],
-            [*program, "predict", "--model=runs/classifier", f"--pictures={NEW}", "--output=efficient.csv"],
+            [
+                *program,
+                "predict",
+                "--model=runs/classifier",
+                f"--pictures={NEW}",
+                "--output=efficient.csv",
+            ],
         ]
     return [[sys.executable, "-c", SCIKIT_LEARN, encoder]]
 
@@ -83,17 +94,26 @@ def main(_: list[str]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(root)}
     for seed in range(flags.FLAGS.draws):
         with tempfile.TemporaryDirectory() as folder:
-            truth = draw(pathlib.Path(flags.FLAGS.pictures), pathlib.Path(folder), flags.FLAGS.labels, seed)
+            truth = draw(
+                pathlib.Path(flags.FLAGS.pictures), pathlib.Path(folder), flags.FLAGS.labels, seed
+            )
             for way in flags.FLAGS.ways:
                 before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
                 for command in commands(way, encoder):
-                    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+                    subprocess.run(
+                        command, cwd=folder, env=environment, check=True, capture_output=True
+                    )
                 used, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began
                 cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
                 with open(os.path.join(folder, f"{way}.csv")) as file:
-                    right = np.mean([truth[row["file"]] == row["label"] for row in csv.DictReader(file)])
+                    right = np.mean(
+                        [truth[row["file"]] == row["label"] for row in csv.DictReader(file)]
+                    )
                 measured.setdefault(way, []).append((100 * right, cpu, wall))
-                print(f"draw {seed}  {way:13} {100 * right:5.1f} %  {cpu:6.1f} CPU s  {wall:6.1f} s", flush=True)
+                print(
+                    f"draw {seed}  {way:13} {100 * right:5.1f} %  {cpu:6.1f} CPU s  {wall:6.1f} s",
+                    flush=True,
+                )
     for way, rows in measured.items():
         accuracy, cpu, wall = np.mean(rows, 0)
         print(f"mean    {way:13} {accuracy:5.1f} %  {cpu:6.1f} CPU s  {wall:6.1f} s")

@@ -48,11 +48,15 @@ def main(argv) -> None:
     for way, title in WAYS.items():
         one, two = found[way, 1], found.get((way, 2), {})
         ratio = _divide(two.get("rate"), one.get("rate"))
-        print(f"| {title} | {_show(one.get('rate'))} | {_show(two.get('rate'))} | {ratio} | {_show(one.get('peak'))} |")
+        print(
+            f"| {title} | {_show(one.get('rate'))} | {_show(two.get('rate'))} | {ratio} | {_show(one.get('peak'))} |"
+        )
     rate = {way: found[way, 1].get("rate") for way in WAYS}
     print(f"\nnative / reference, one core: {_divide(rate['native'], rate['reference'])}")
     print(f"native / OpenCV peer, one core: {_divide(rate['native'], rate['opencv'])}")
-    print(f"pipeline cost / decode + resize cost, one core: {_divide(rate['decode'], rate['pipeline'])}\n")
+    print(
+        f"pipeline cost / decode + resize cost, one core: {_divide(rate['decode'], rate['pipeline'])}\n"
+    )
     print("| us per 80 px patch, one core | native | reference | OpenCV |\n|---|---|---|---|")
     for row, values in _run_child("primitives", 1, same).items():
         print(f"| {row} | " + " | ".join(_show(v) for v in values) + " |", flush=True)
@@ -101,11 +105,15 @@ def _dataset(name: str, pictures: str):
         return augment.apply(patches, augment.draw(config, 0, counter, count, PATCH), engine)
 
     def pipeline(counter, file):
-        patches = tf.reshape(views.grid_of_patches(crop(counter, file), PATCH, STRIDE), [count, PATCH, PATCH, 3])
+        patches = tf.reshape(
+            views.grid_of_patches(crop(counter, file), PATCH, STRIDE), [count, PATCH, PATCH, 3]
+        )
         return augmented(counter, patches, "native")
 
     if name in ("decode", "pipeline"):
-        files = tf.data.Dataset.from_tensor_slices([path.read_bytes() for path in _jpegs(pictures)]).cache()
+        files = tf.data.Dataset.from_tensor_slices(
+            [path.read_bytes() for path in _jpegs(pictures)]
+        ).cache()
         return files.repeat().enumerate(), crop if name == "decode" else pipeline
     ready = tf.data.Dataset.from_tensor_slices(_patches(pictures)).cache().repeat().enumerate()
     return ready, lambda n, patches: augmented(n, patches, name)
@@ -119,7 +127,9 @@ def _dataset_rate(dataset_and_function, cores: int, seconds: float) -> float:
     options = tf.data.Options()
     options.threading.private_threadpool_size = cores
     options.autotune.enabled = False
-    dataset = dataset.map(function, num_parallel_calls=cores, deterministic=True).batch(BATCH).prefetch(1)
+    dataset = (
+        dataset.map(function, num_parallel_calls=cores, deterministic=True).batch(BATCH).prefetch(1)
+    )
     iterator = iter(dataset.with_options(options))
     next(iterator), next(iterator)
     start, images = time.perf_counter(), 0
@@ -144,7 +154,9 @@ def _opencv_rate(images: np.ndarray, cores: int, seconds: float) -> float:
     def work(worker: int) -> int:
         done = 0
         while time.perf_counter() < end:
-            augment_opencv.apply(images[(worker + done) % len(images)], recipes[(worker + done) % len(recipes)])
+            augment_opencv.apply(
+                images[(worker + done) % len(images)], recipes[(worker + done) % len(recipes)]
+            )
             done += 1
         return done
 
@@ -169,14 +181,22 @@ def _primitives(patches: np.ndarray, seconds: float) -> dict:
     for primitive in all_primitives():
         low, high = config.policy.bounds(primitive.name, PATCH)[0]
         between = tf.cast(tf.linspace(low, high - primitive.whole, n), tf.float32)[:, None]
-        recipes[primitive.name] = idle._replace(op=tf.fill([n, 1], primitive.number), magnitude=between)
-    recipes["elastic + shear"] = idle._replace(elastic=yes, displacement=drawn.displacement, shear=drawn.shear)
+        recipes[primitive.name] = idle._replace(
+            op=tf.fill([n, 1], primitive.number), magnitude=between
+        )
+    recipes["elastic + shear"] = idle._replace(
+        elastic=yes, displacement=drawn.displacement, shear=drawn.shear
+    )
     recipes["histogram"] = idle._replace(histogram=yes, curve=drawn.curve)
     for order, letters in enumerate(COLOR_ORDERS):
-        recipes[f"Inception {letters}"] = idle._replace(distort=yes, order=tf.fill([n], order), color=drawn.color)
+        recipes[f"Inception {letters}"] = idle._replace(
+            distort=yes, order=tf.fill([n], order), color=drawn.color
+        )
     recipes["grey"] = idle._replace(grey=yes)
 
-    engines = [tf.function(lambda p, r, e=e: augment.apply(p, r, e)) for e in ("native", "reference")]
+    engines = [
+        tf.function(lambda p, r, e=e: augment.apply(p, r, e)) for e in ("native", "reference")
+    ]
     table = {}
     for name, recipe in recipes.items():
         times = [_microseconds(lambda f=f, r=recipe: f(patches, r), seconds) / n for f in engines]
@@ -222,9 +242,14 @@ def _patches(pictures: str) -> np.ndarray:
     """Patches of real pictures, uint8 [images, GRID * GRID, PATCH, PATCH, 3]."""
     from PIL import Image
 
-    images = [np.asarray(Image.open(path).convert("RGB").resize([CROP, CROP])) for path in _jpegs(pictures)[:16]]
+    images = [
+        np.asarray(Image.open(path).convert("RGB").resize([CROP, CROP]))
+        for path in _jpegs(pictures)[:16]
+    ]
     starts = range(0, CROP - PATCH + 1, STRIDE)
-    return np.stack([[x[y : y + PATCH, z : z + PATCH] for y in starts for z in starts] for x in images])
+    return np.stack(
+        [[x[y : y + PATCH, z : z + PATCH] for y in starts for z in starts] for x in images]
+    )
 
 
 def _show(value: float | None) -> str:

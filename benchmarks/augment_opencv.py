@@ -9,7 +9,13 @@ import cv2
 import numpy as np
 
 from cpc_tf.augment.operations import all_primitives
-from cpc_tf.augment.reference import COLOR_ORDERS, CONTROL_POINTS, CONTROL_SPACING, curve_matrix, spline_matrix
+from cpc_tf.augment.reference import (
+    COLOR_ORDERS,
+    CONTROL_POINTS,
+    CONTROL_SPACING,
+    curve_matrix,
+    spline_matrix,
+)
 
 LEVELS = np.arange(256, dtype=np.float32)
 LUMA = np.float32([[0.299, 0.587, 0.114]] * 3)
@@ -24,7 +30,22 @@ def apply(patches: np.ndarray, recipe) -> np.ndarray:
     return np.stack([_one(patch, *row) for patch, *row in zip(patches, *recipe)])
 
 
-def _one(x, jitter, kept, op, magnitude, elastic, displacement, shear, histogram, curve, distort, order, color, grey):
+def _one(
+    x,
+    jitter,
+    kept,
+    op,
+    magnitude,
+    elastic,
+    displacement,
+    shear,
+    histogram,
+    curve,
+    distort,
+    order,
+    color,
+    grey,
+):
     assert jitter[0] == 0, "written for --augment=full"
     assert kept < 0, "written for --augment=full"
     for number, m in zip(op, magnitude):
@@ -49,7 +70,15 @@ def _warp(x, a=1.0, b=0.0, c=0.0, d=0.0, e=1.0, f=0.0):
 def _rotate(x, degrees):
     angle, centre = -math.radians(degrees), len(x) / 2
     cosine, sine = math.cos(angle), math.sin(angle)
-    return _warp(x, cosine, sine, centre - centre * (cosine + sine), -sine, cosine, centre - centre * (cosine - sine))
+    return _warp(
+        x,
+        cosine,
+        sine,
+        centre - centre * (cosine + sine),
+        -sine,
+        cosine,
+        centre - centre * (cosine - sine),
+    )
 
 
 def _table(values):
@@ -65,7 +94,9 @@ def _auto_contrast(x, _):
     for counts in _counts(x):
         used = np.flatnonzero(counts)
         low, high = used[0], used[-1]
-        tables.append(_table((LEVELS - low) * (255 / (high - low))) if high > low else LEVELS.astype(np.uint8))
+        tables.append(
+            _table((LEVELS - low) * (255 / (high - low))) if high > low else LEVELS.astype(np.uint8)
+        )
     return cv2.LUT(x, np.stack(tables, -1).reshape(1, 256, 3))
 
 
@@ -87,7 +118,11 @@ def _contrast(x, m):
 def _elastic(x, displacement, shear):
     size = len(x)
     spline = spline_matrix(size)
-    position = (np.arange(CONTROL_POINTS, dtype=np.float32) - (CONTROL_POINTS - 1) / 2) * CONTROL_SPACING * size
+    position = (
+        (np.arange(CONTROL_POINTS, dtype=np.float32) - (CONTROL_POINTS - 1) / 2)
+        * CONTROL_SPACING
+        * size
+    )
     rows, columns = position[:, None] + displacement[..., 0], position + displacement[..., 1]
     centre = (size - 1) / 2
     y = spline @ (rows + shear[0] * columns + centre).astype(np.float32) @ spline.T
@@ -122,7 +157,9 @@ FUNCTIONS = {
     "auto_contrast": _auto_contrast,
     "invert": lambda x, m: cv2.bitwise_not(x),
     "equalize": _equalize,
-    "solarize": lambda x, m: cv2.LUT(x, np.where(m > LEVELS, LEVELS, 255 - LEVELS).astype(np.uint8)),
+    "solarize": lambda x, m: cv2.LUT(
+        x, np.where(m > LEVELS, LEVELS, 255 - LEVELS).astype(np.uint8)
+    ),
     "posterize": lambda x, m: cv2.bitwise_and(x, np.full_like(x, 256 - (1 << (8 - int(m))))),
     "contrast": _contrast,
     "color": lambda x, m: cv2.transform(x, ((1 - m) * LUMA + m * np.eye(3)).astype(np.float32)),

@@ -28,7 +28,9 @@ class Chip(NamedTuple):
 # Of a chip: https://cloud.google.com/tpu/docs/v3, v4 and v5e (read in 2026), but for the links of v3 and v4, which are
 # assumed. A v3 chip has two cores, each a device with half of everything; the two cores of a v4 chip are one device.
 CHIPS = {
-    "v3": Chip("v3, a core", 16 * 2**30, 123e12 / 2, 900e9 / 2, 328e9 / 2, {8: "v3:2x2", 32: "v3:4x4"}),
+    "v3": Chip(
+        "v3, a core", 16 * 2**30, 123e12 / 2, 900e9 / 2, 328e9 / 2, {8: "v3:2x2", 32: "v3:4x4"}
+    ),
     "v4": Chip("v4, a chip", 32 * 2**30, 275e12, 1228e9, 300e9, {8: "v4:2x2x2", 32: "v4:2x4x4"}),
     "v5e": Chip("v5e, a chip", 16 * 2**30, 197e12, 819e9, 200e9, {8: "v5e:2x4", 32: "v5e:4x8"}),
 }

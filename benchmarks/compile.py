@@ -59,19 +59,25 @@ def compiled(computation, name: str, replicas: int) -> dict:
     """Compiles for the first `replicas` devices of a topology; {'error': why} if that is impossible."""
     jax.devices()  # registers the plugins
     if name == "h100":
-        topology = topologies.get_topology_desc("1x1x1", "cuda", topology="1x1x1", target_config=H100)
+        topology = topologies.get_topology_desc(
+            "1x1x1", "cuda", topology="1x1x1", target_config=H100
+        )
     else:
         topology = topologies.get_topology_desc(name, "tpu")
     devices = topology.devices[:replicas]
     options = xla_client.CompileOptions()
     options.num_replicas, options.num_partitions = replicas, 1
-    options.device_assignment = xla_client.DeviceAssignment.create(np.array([[device.id] for device in devices]))
+    options.device_assignment = xla_client.DeviceAssignment.create(
+        np.array([[device.id] for device in devices])
+    )
     text = _jax.mlir.xla_computation_to_mlir_module(computation)
     text = COPY.sub(r'= "mhlo.reshape"(\1) : (\2) -> \2', text)
     start = time.process_time()
     try:
         with mlir.make_ir_context():
-            program = devices[0].client.compile(ir.Module.parse(text), xla_client.DeviceList(tuple(devices)), options)
+            program = devices[0].client.compile(
+                ir.Module.parse(text), xla_client.DeviceList(tuple(devices)), options
+            )
     except jax.errors.JaxRuntimeError as error:
         return {"error": str(error)[:2000]}
     sizes = program.get_compiled_memory_stats()

@@ -4,7 +4,14 @@ import math
 import re
 from collections.abc import Iterable
 
-KINDS = ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-permute", "collective-broadcast")
+KINDS = (
+    "all-reduce",
+    "all-gather",
+    "all-to-all",
+    "reduce-scatter",
+    "collective-permute",
+    "collective-broadcast",
+)
 # 'name = type operation(': of an asynchronous operation the start counts.
 LINE = re.compile(rf"= (?P<type>\(.*?\)|\S+) (?P<kind>{'|'.join(KINDS)})(?P<start>-start)?\(")
 SHAPE = re.compile(r"\b(?P<dtype>pred|[a-z]+\d+)\[(?P<sizes>[\d,]*)\]")
@@ -26,7 +33,10 @@ def written(program: bytes) -> list[dict]:
     module = hlo_pb2.HloModuleProto.FromString(program)
     name = xla_data_pb2.PrimitiveType.Name
     return _summed(
-        (each.opcode, [(name(shape.element_type).lower(), shape.dimensions) for shape in _parts(each.shape)])
+        (
+            each.opcode,
+            [(name(shape.element_type).lower(), shape.dimensions) for shape in _parts(each.shape)],
+        )
         for computation in module.computations
         for each in computation.instructions
         if each.opcode in KINDS
@@ -58,7 +68,9 @@ def _summed(found: Iterable[tuple[str, list[tuple[str, list[int]]]]]) -> list[di
             total = totals.setdefault((kind, dtype), [0, 0])
             total[0] += index == 0
             total[1] += _size(dtype) * math.prod(sizes)
-    rows = [{"kind": k, "dtype": d, "count": n, "bytes": size} for (k, d), (n, size) in totals.items()]
+    rows = [
+        {"kind": k, "dtype": d, "count": n, "bytes": size} for (k, d), (n, size) in totals.items()
+    ]
     return sorted(rows, key=lambda row: -row["bytes"])
 
 

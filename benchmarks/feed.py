@@ -22,7 +22,9 @@ from benchmarks import input
 def main(argv) -> None:
     """Prints a table with a row for each preset."""
     del argv
-    print("| preset | kB an image | images/s a core, here | with a server | ratio | ready batches, images/s | GB/s |")
+    print(
+        "| preset | kB an image | images/s a core, here | with a server | ratio | ready batches, images/s | GB/s |"
+    )
     print("|---|---|---|---|---|---|---|")
     command = [sys.executable, "-m", "cpc_tf.feed", "--port=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as feed:

@@ -48,12 +48,18 @@ def main(argv) -> None:
         start(folder, given.measure, more, given.began, given.whole)
         return
     if folder.exists():
-        raise SystemExit(f"--folder={folder}: exists; name a new folder, since it is deleted at the end")
+        raise SystemExit(
+            f"--folder={folder}: exists; name a new folder, since it is deleted at the end"
+        )
     began = time.monotonic()
     write(folder, given.records, given.test_records, given.files, given.voc, given.side)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"{given.records} records, {size / 1e9:.1f} GB, written in {time.monotonic() - began:.0f} s\n")
-    print("| start | s to the first step | CPU s | peak memory, GB | read, GB |\n|---|---|---|---|---|")
+    print(
+        f"{given.records} records, {size / 1e9:.1f} GB, written in {time.monotonic() - began:.0f} s\n"
+    )
+    print(
+        "| start | s to the first step | CPU s | peak memory, GB | read, GB |\n|---|---|---|---|---|"
+    )
     for name in given.only or STARTS:
         print(row(name, measured(folder, name, more, given.whole)), flush=True)
     if not given.keep:
@@ -65,9 +71,17 @@ def row(name: str, found: dict[str, float]) -> str:
     return f"| {name} | {found['seconds']:.0f} | {found['cpu']:.0f} | {found['peak']:.2f} | {found['read']:.2f} |"
 
 
-def measured(folder: pathlib.Path, name: str, more: Sequence[str], whole: bool = False) -> dict[str, float]:
+def measured(
+    folder: pathlib.Path, name: str, more: Sequence[str], whole: bool = False
+) -> dict[str, float]:
     """Returns what a fresh process measures: seconds by the wall clock and of CPUs, GB of memory and of files."""
-    command = [sys.executable, "-m", "benchmarks.imagenet", f"--folder={folder}", f"--measure={name}"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.imagenet",
+        f"--folder={folder}",
+        f"--measure={name}",
+    ]
     command += [f"--began={time.time()}", f"--whole={whole}", "--", *more]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -116,7 +130,9 @@ def _end(found: dict[str, float]) -> None:
     os._exit(0)  # without waiting for what is read ahead
 
 
-def write(folder: pathlib.Path, records: int, test_records: int, files: int, voc: int, side: int = 64) -> None:
+def write(
+    folder: pathlib.Path, records: int, test_records: int, files: int, voc: int, side: int = 64
+) -> None:
     """Writes imagenet2012 and voc/2007 of these sizes."""
     import tensorflow_datasets as tfds
     from tensorflow_datasets.object_detection import voc as voc_builder
@@ -127,10 +143,18 @@ def write(folder: pathlib.Path, records: int, test_records: int, files: int, voc
         imagenet = tfds.builder(IMAGENET, data_dir=folder)
         objects = voc_builder.Voc(config="2007", data_dir=str(folder))
     classes = imagenet.info.features["label"].num_classes
-    few = [_example(imagenet.info.features, photo, side, label) for photo, label in _photos(classes)]
-    _store(imagenet, {"train": (records, files), "validation": (test_records, max(1, files // 8))}, few)
+    few = [
+        _example(imagenet.info.features, photo, side, label) for photo, label in _photos(classes)
+    ]
+    _store(
+        imagenet, {"train": (records, files), "validation": (test_records, max(1, files // 8))}, few
+    )
     some = [_scene(objects.info.features, photo, label) for photo, label in _photos(20)]
-    _store(objects, {"train": (voc // 2, 2), "validation": (voc - voc // 2, 2), "test": (voc - voc // 84, 4)}, some)
+    _store(
+        objects,
+        {"train": (voc // 2, 2), "validation": (voc - voc // 2, 2), "test": (voc - voc // 84, 4)},
+        some,
+    )
 
 
 def _photos(classes: int) -> Iterator[tuple]:
@@ -146,7 +170,9 @@ def _example(features, photo, side: int, label: int) -> bytes:
     import numpy as np
 
     image = np.asarray(photo.resize((side, side)))
-    return features.serialize_example({"image": image, "label": label, "file_name": f"{label:04}.JPEG"})
+    return features.serialize_example(
+        {"image": image, "label": label, "file_name": f"{label:04}.JPEG"}
+    )
 
 
 def _scene(features, photo, label: int) -> bytes:
@@ -156,7 +182,9 @@ def _scene(features, photo, label: int) -> bytes:
     box = tfds.features.BBox(0.1, 0.1, 0.7, 0.8)
     seen = {"label": label, "bbox": box, "pose": 0, "is_truncated": False, "is_difficult": False}
     names = {"labels": [label], "labels_no_difficult": [label], "image/filename": f"{label:06}.jpg"}
-    return features.serialize_example({"image": np.asarray(photo.resize((500, 375))), "objects": [seen], **names})
+    return features.serialize_example(
+        {"image": np.asarray(photo.resize((500, 375))), "objects": [seen], **names}
+    )
 
 
 def _store(builder, splits: dict[str, tuple[int, int]], examples: Sequence[bytes]) -> None:
@@ -166,7 +194,9 @@ def _store(builder, splits: dict[str, tuple[int, int]], examples: Sequence[bytes
 
     root, infos = pathlib.Path(builder.data_dir), []
     root.mkdir(parents=True, exist_ok=True)
-    template = tfds.core.ShardedFileTemplate(data_dir=root, dataset_name=builder.name, filetype_suffix="tfrecord")
+    template = tfds.core.ShardedFileTemplate(
+        data_dir=root, dataset_name=builder.name, filetype_suffix="tfrecord"
+    )
     for name, (records, files) in splits.items():
         lengths = [records * (n + 1) // files - records * n // files for n in range(files)]
         turn = itertools.cycle(examples)
@@ -176,9 +206,17 @@ def _store(builder, splits: dict[str, tuple[int, int]], examples: Sequence[bytes
                 for example in itertools.islice(turn, length):
                     file.write(example)
         size = records * sum(map(len, examples)) // len(examples)
-        infos.append(tfds.core.SplitInfo(name=name, shard_lengths=lengths, num_bytes=size, filename_template=template))
+        infos.append(
+            tfds.core.SplitInfo(
+                name=name, shard_lengths=lengths, num_bytes=size, filename_template=template
+            )
+        )
     tfds.folder_dataset.write_metadata(
-        data_dir=root, features=builder.info.features, split_infos=infos, filename_template=template, check_data=False
+        data_dir=root,
+        features=builder.info.features,
+        split_infos=infos,
+        filename_template=template,
+        check_data=False,
     )
 
 
@@ -186,13 +224,19 @@ if __name__ == "__main__":
     flags.DEFINE_integer("records", 1_281_167, "training images of ImageNet")
     flags.DEFINE_integer("test_records", 50_000, "validation images of ImageNet")
     flags.DEFINE_integer("files", 1024, "files of ImageNet's training images")
-    flags.DEFINE_integer("side", 64, "sides of ImageNet's pictures; 600 px give the real ones' 110 kB")
+    flags.DEFINE_integer(
+        "side", 64, "sides of ImageNet's pictures; 600 px give the real ones' 110 kB"
+    )
     flags.DEFINE_integer("voc", 5011, "training images of VOC, and about as many test images")
     place = "new folder for data and runs, 6 GB; deleted at the end"
     flags.DEFINE_string("folder", "runs/data/imagenet_made_up", place)
     flags.DEFINE_boolean("keep", False, "keep the folder")
     flags.DEFINE_boolean("whole", False, "let each run come to its end")
     flags.DEFINE_list("only", [], "the starts to measure; default: all")
-    flags.DEFINE_string("measure", "", "the start to measure in this process; used by the benchmark itself")
-    flags.DEFINE_float("began", 0.0, "time at which this process was started; used by the benchmark itself")
+    flags.DEFINE_string(
+        "measure", "", "the start to measure in this process; used by the benchmark itself"
+    )
+    flags.DEFINE_float(
+        "began", 0.0, "time at which this process was started; used by the benchmark itself"
+    )
     app.run(main)

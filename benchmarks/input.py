@@ -66,7 +66,11 @@ def _config(preset: str):
 def _run_child(preset: str, given: flags.FlagValues) -> float:
     """Returns what a fresh process on one core measures."""
     command = [sys.executable, "-m", "benchmarks.input", f"--measure={preset}"]
-    command += [f"--pictures={given.pictures}", f"--seconds={given.seconds}", f"--test={given.test}"]
+    command += [
+        f"--pictures={given.pictures}",
+        f"--seconds={given.seconds}",
+        f"--test={given.test}",
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -106,7 +110,9 @@ def dataset(preset: str, encoded: list[bytes], test: bool = False):
     if test:
         return pipeline.plain_patches(Pictures(), config.geometry, BATCH).repeat()
     view = config.objective.kind.VIEW
-    return pipeline.batches(Pictures(), view, config.geometry, config.augment, global_batch=BATCH, seed=0)
+    return pipeline.batches(
+        Pictures(), view, config.geometry, config.augment, global_batch=BATCH, seed=0
+    )
 
 
 def _found(pictures: str) -> list[bytes]:
@@ -130,10 +136,14 @@ def made_up(preset: str) -> list[bytes]:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_multi_string("only", [], "preset of cpc_tf.pretrain to measure; default: all in flags/")
+    flags.DEFINE_multi_string(
+        "only", [], "preset of cpc_tf.pretrain to measure; default: all in flags/"
+    )
     flags.DEFINE_string("pictures", "", "folder of JPEGs to use in their place, searched below")
     flags.DEFINE_float("seconds", 5, "length of each measurement, in seconds of CPU time")
     flags.DEFINE_float("gpu_rate", 1000, "images that a GPU trains in a second")
-    flags.DEFINE_bool("test", False, "measure the centre crops that a test shows in place of augmented views")
+    flags.DEFINE_bool(
+        "test", False, "measure the centre crops that a test shows in place of augmented views"
+    )
     flags.DEFINE_string("measure", "", "one preset to measure; used by the benchmark itself")
     app.run(main)

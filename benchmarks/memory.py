@@ -45,11 +45,18 @@ def main(argv) -> None:
         print(row(" ".join([preset, *changed]), points), flush=True)
 
 
-def _point(preset: str, images: int, changed: Sequence[str], python: str, device: str) -> dict[str, int]:
+def _point(
+    preset: str, images: int, changed: Sequence[str], python: str, device: str
+) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as room:
         words = [f"--images={images}", "--", f"--flagfile={ROOT}/flags/{preset}.flags", *changed]
         ours = [sys.executable, "-m", "benchmarks.memory", f"--program={room}/program", *words]
-        theirs = [python, str(pathlib.Path(__file__).with_name("compile.py")), f"{room}/program", device]
+        theirs = [
+            python,
+            str(pathlib.Path(__file__).with_name("compile.py")),
+            f"{room}/program",
+            device,
+        ]
         return {"images": images, **_run(ours), **_run(theirs)}
 
 
@@ -65,8 +72,15 @@ def row(name: str, points: Sequence[dict[str, int]]) -> str:
     first, second = points
     slope = (needed(second) - needed(first)) / (second["images"] - first["images"])
     fixed = needed(first) - slope * first["images"]
-    activations = ", ".join(f"{point['images']}: {point['temporaries'] / GB:.1f}" for point in points)
-    cells = [f"{first['variables'] / GB:.1f}", f"{first['outputs'] / GB:.1f}", activations, f"{slope / GB:.2f}"]
+    activations = ", ".join(
+        f"{point['images']}: {point['temporaries'] / GB:.1f}" for point in points
+    )
+    cells = [
+        f"{first['variables'] / GB:.1f}",
+        f"{first['outputs'] / GB:.1f}",
+        activations,
+        f"{slope / GB:.2f}",
+    ]
     fitting = [str(min(first["batch"], fit(card * GB, fixed, slope))) for card in CARDS]
     return f"| {name} | {' | '.join([*cells, *fitting])} |"
 
@@ -102,7 +116,9 @@ def write_program(path: str, images: int, words: Sequence[str]) -> dict[str, int
     given = cli.parse(PretrainConfig, words)
     config = replace(given, batch_size=images)
     trainee = Pretraining(config, make_strategy("single"), 1000, OF_DATASET)
-    step = native.jit(lambda *inputs: trainee.gradients(Rows(tf.constant(0), tf.constant(0, tf.int64)), *inputs))
+    step = native.jit(
+        lambda *inputs: trainee.gradients(Rows(tf.constant(0), tf.constant(0, tf.int64)), *inputs)
+    )
     batch = {key: tf.zeros(spec.shape, spec.dtype) for key, spec in trainee.batch_specs.items()}
     program = step.experimental_get_compiler_ir(*trainee.inputs(batch))(stage="hlo_serialized")
     pathlib.Path(path).write_bytes(program)
@@ -116,7 +132,9 @@ def write_program(path: str, images: int, words: Sequence[str]) -> dict[str, int
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("jax", sys.executable, "a Python that has JAX and its compiler for the device")
+    flags.DEFINE_string(
+        "jax", sys.executable, "a Python that has JAX and its compiler for the device"
+    )
     flags.DEFINE_string("device", "h100", "'h100', or a topology of TPUs, e.g. 'v4:2x2x1'")
     flags.DEFINE_list("presets", PRESETS, "flag files below flags/")
     flags.DEFINE_list("images", ["16", "64"], "two numbers of images on the device")

@@ -27,8 +27,15 @@ class _Extended(tpu_strategy.TPUExtended):
         self._device_assignment = SimpleNamespace(num_replicas=replicas)
         self._tpu_devices = np.array([[_CPU]], object)
         self._host_device, self._logical_device_stack = _CPU, [0]
-        self.inside, self._sums = False, 0  # whether a replica's program is traced, and how many sums it has
-        self._use_var_policy, self._use_spmd_for_xla_partitioning, self._using_custom_device = True, False, False
+        self.inside, self._sums = (
+            False,
+            0,
+        )  # whether a replica's program is traced, and how many sums it has
+        self._use_var_policy, self._use_spmd_for_xla_partitioning, self._using_custom_device = (
+            True,
+            False,
+            False,
+        )
 
     def _reduce_to(self, reduce_op, value, destinations, options):
         if not self.inside or isinstance(value, (int, float)):
@@ -40,8 +47,14 @@ class _Extended(tpu_strategy.TPUExtended):
     def _sum(self, value: tf.Tensor) -> tf.Tensor:
         """The sum over all replicas: TPUStrategy's CrossReplicaSum, which CPUs lack, becomes the same in a program."""
         self._sums += 1
-        same = {"group_size": self._num_replicas_in_sync, "group_key": 1, "instance_key": self._sums}
-        return tf.raw_ops.CollectiveReduceV2(input=value, **same, ordering_token=[], merge_op="Add", final_op="Id")
+        same = {
+            "group_size": self._num_replicas_in_sync,
+            "group_key": 1,
+            "instance_key": self._sums,
+        }
+        return tf.raw_ops.CollectiveReduceV2(
+            input=value, **same, ordering_token=[], merge_op="Add", final_op="Id"
+        )
 
     def _update(self, var, fn, args, kwargs, group):
         with UpdateContext(0):

@@ -21,10 +21,14 @@ def main(argv) -> None:
     found = measure(given.classifier, given.files, given.at_a_time, given.most, given.repeats)
     (whole, whole_cpu), (bare, bare_cpu) = found
     print(f"predict {whole:.1f} pictures/s, the model alone {bare:.1f}, ratio {whole / bare:.2f}")
-    print(f"CPU time {whole_cpu:.2f} ms a picture, the model alone {bare_cpu:.2f} ms, ratio {bare_cpu / whole_cpu:.2f}")
+    print(
+        f"CPU time {whole_cpu:.2f} ms a picture, the model alone {bare_cpu:.2f} ms, ratio {bare_cpu / whole_cpu:.2f}"
+    )
 
 
-def measure(directory: str, given: str, batch_size: int, most: int, rounds: int) -> list[tuple[float, float]]:
+def measure(
+    directory: str, given: str, batch_size: int, most: int, rounds: int
+) -> list[tuple[float, float]]:
     """Returns (pictures per second, ms of CPU time a picture) of the whole prediction and of the model alone.
 
     These are the medians of some rounds; the time until the first batch is there does not count.
@@ -34,7 +38,10 @@ def measure(directory: str, given: str, batch_size: int, most: int, rounds: int)
 
     model, files = Model(directory), pictures.find(given)
     files = files.take(range(0, len(files), -(-len(files) // most)))
-    sound = ([image for image in images if image is not None] for _, images in model.steps(files, batch_size))
+    sound = (
+        [image for image in images if image is not None]
+        for _, images in model.steps(files, batch_size)
+    )
     prepared = [np.stack(images) for images in sound if images]  # warms up, too
 
     def bare() -> Iterator[int]:

@@ -85,8 +85,12 @@ def wire(records: Sequence[Record]) -> str:
         found = written if compiled is None else compiled
         kinds = ", ".join(f"{each['count']} {each['kind']}" for each in found) or "none"
         rest = sum(each["bytes"] for each in found) - trained
-        rows.append([step, size(trained), size(rest), kinds, "written" if compiled is None else "compiled"])
-    return markdown(["step", "gradients", "all else", "operations", "counted in the program as"], rows)
+        rows.append(
+            [step, size(trained), size(rest), kinds, "written" if compiled is None else "compiled"]
+        )
+    return markdown(
+        ["step", "gradients", "all else", "operations", "counted in the program as"], rows
+    )
 
 
 def size(count: int) -> str:

@@ -87,7 +87,16 @@ def step(found: Sequence[Record], network: str, machine: Machine) -> Step | None
 
 def training(found: Sequence[Record]) -> str:
     """Returns the table of the paper's training."""
-    columns = ["", "on", "images", "TFLOP", "GB moved", "GB needed", "ms: operations, memory, links", "limit"]
+    columns = [
+        "",
+        "on",
+        "images",
+        "TFLOP",
+        "GB moved",
+        "GB needed",
+        "ms: operations, memory, links",
+        "limit",
+    ]
     columns += ["hours at best", f"hours at {100 * REACHED:.0f} %", "cores for input"]
     rows = []
     for network in NETWORKS:
@@ -120,7 +129,11 @@ def training(found: Sequence[Record]) -> str:
 def growth(found: Sequence[Record]) -> str:
     """Returns the table of an epoch of more pictures on the first machine."""
     machine = MACHINES[0]
-    columns = ["pictures", "steps an epoch", *(f"{network}, hours an epoch" for network in NETWORKS)]
+    columns = [
+        "pictures",
+        "steps an epoch",
+        *(f"{network}, hours an epoch" for network in NETWORKS),
+    ]
     columns += ["GB read by a host an epoch", "MB of index for few labels"]
     rows = []
     for pictures in (PICTURES, 14_000_000, 300_000_000):

@@ -38,13 +38,19 @@ def table(drawing: str) -> None:
     lines = {}
     print("| changed | ms | line | largest distance from it |\n|---|---|---|---|")
     for axis, points in AXES.items():
-        found = [(x, train_step.measure(encoder, "bfloat16", given)) for x, (encoder, given) in points.items()]
+        found = [
+            (x, train_step.measure(encoder, "bfloat16", given))
+            for x, (encoder, given) in points.items()
+        ]
         x = np.array([one["gflop"] if isinstance(x, str) else x for x, one in found], float)
         ms = np.array([one["ms"] for _, one in found])
         slope, overhead = fit(x, ms)
         cells = ", ".join(f"{a:.3g}: {b:.0f}" for a, b in zip(x, ms))
         distance = np.abs(ms / (overhead + slope * x) - 1).max()
-        print(f"| {axis} | {cells} | {overhead:.0f} + {slope:.3g} x | {100 * distance:.0f} % |", flush=True)
+        print(
+            f"| {axis} | {cells} | {overhead:.0f} + {slope:.3g} x | {100 * distance:.0f} % |",
+            flush=True,
+        )
         lines[axis] = x, ms
     if drawing:
         _draw(lines, drawing)

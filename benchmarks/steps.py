@@ -15,7 +15,14 @@ from cpc_tf import cli, native
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import DetectorTraining, build_detector
-from cpc_tf.efficient.classifier import ENCODED, FINE_TUNED, FROZEN, SUPERVISED, Classification, build_classifier
+from cpc_tf.efficient.classifier import (
+    ENCODED,
+    FINE_TUNED,
+    FROZEN,
+    SUPERVISED,
+    Classification,
+    build_classifier,
+)
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.phases import load_encoder
 from cpc_tf.efficient.propagation import method_of
@@ -77,7 +84,9 @@ class Program(NamedTuple):
 def write(step: Step) -> Program:
     """Traces a step as a replica of a pod would. Raises ConfigError if its flags do not go together."""
     task = step.preset.split("/")[1].split("_")[0]
-    traced = {"pretrain": _pretrain, "linear": _linear, "efficient": _efficient, "detect": _detect}[task]
+    traced = {"pretrain": _pretrain, "linear": _linear, "efficient": _efficient, "detect": _detect}[
+        task
+    ]
     with mock.patch.object(native, "runs_on_cpu", return_value=False):
         return traced(step, Pod(step.replicas))
 
@@ -91,14 +100,20 @@ def _pretrain(step: Step, pod: Pod) -> Program:
 def _linear(step: Step, pod: Pod) -> Program:
     """On a new encoder, which computes as a module does, cut as in the pre-training of the same name."""
     pretrained = cli.parse(PretrainConfig, [f"--flagfile={ROOT}/flags/{step.part}.flags"])
-    config = cli.parse(LinearConfig, [*step.words, "--geometry_from=flags", "--encoder=random:MODULE"])
+    config = cli.parse(
+        LinearConfig, [*step.words, "--geometry_from=flags", "--encoder=random:MODULE"]
+    )
     with pod.scope():
         network = make_encoder(pretrained.encoder, config.numerics.precision)
         encoder = LoadedEncoder(network, EncoderName.parse(NEW))
     grid = PatchGrid().shape(pretrained.geometry)
-    latents = encoder.patch_latents.get_concrete_function(_images(1, *grid)).structured_outputs.shape[1:]
+    latents = encoder.patch_latents.get_concrete_function(
+        _images(1, *grid)
+    ).structured_outputs.shape[1:]
     trainee = LinearTraining(config, encoder.patch_latents, tuple(latents), step.classes, pod)
-    return _training(trainee, {"patches": _images(trainee.rows, *grid), "label": _labels(trainee.rows)})
+    return _training(
+        trainee, {"patches": _images(trainee.rows, *grid), "label": _labels(trainee.rows)}
+    )
 
 
 def _efficient(step: Step, pod: Pod) -> Program:
@@ -136,7 +151,9 @@ def _detect(step: Step, pod: Pod) -> Program:
 def _training(trainee: Trainee, batch: dict[str, tf.TensorSpec]) -> Program:
     """The whole update: gradients, their exchange, optimizers and averages."""
     names = list(batch)
-    hlo = trainee.strategy.program(lambda *values: trainee.train_step(dict(zip(names, values))), *batch.values())
+    hlo = trainee.strategy.program(
+        lambda *values: trainee.train_step(dict(zip(names, values))), *batch.values()
+    )
     return Program(hlo, trainee.rows, _bytes(trainee.trained))
 
 
@@ -183,9 +200,15 @@ STEPS = [
     Step("imagenet/pretrain_cpc_v1"),
     Step("imagenet/pretrain_rotation"),
     Step("imagenet/pretrain_instance"),
-    *(Step(f"imagenet/efficient_{name}", SUPERVISED, ("--encoder=pixels",)) for name in _FROM_LABELS),
+    *(
+        Step(f"imagenet/efficient_{name}", SUPERVISED, ("--encoder=pixels",))
+        for name in _FROM_LABELS
+    ),
     Step("voc/detect", FROZEN, _RESNET161, **_SMALL),
-    *(Step(f"imagenet_ladder/pretrain_{name}") for name in ("1_v1", "2_mc", "3_bu", "4_ln", "5_rc", "7_lp")),
+    *(
+        Step(f"imagenet_ladder/pretrain_{name}")
+        for name in ("1_v1", "2_mc", "3_bu", "4_ln", "5_rc", "7_lp")
+    ),
     Step("photos/pretrain_relative_position", **_SMALL),
     Step("imagenette/pretrain", **_SMALL),
     Step("bccd/pretrain_128px", **_SMALL),

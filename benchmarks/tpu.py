@@ -36,11 +36,15 @@ def main(argv) -> None:
     if given.jax:
         from benchmarks.steps import STEPS
 
-        chosen = [step for step in STEPS if any(step.name.startswith(name) for name in given.only or [""])]
+        chosen = [
+            step for step in STEPS if any(step.name.startswith(name) for name in given.only or [""])
+        ]
         for step in chosen:
             _compile(step, path, given.chips, given.jax)
     print(records.tables(records.read(path)))
-    if failed := [f"{each['step']} on {each['chip']}" for each in records.read(path) if "error" in each]:
+    if failed := [
+        f"{each['step']} on {each['chip']}" for each in records.read(path) if "error" in each
+    ]:
         raise SystemExit(f"not compiled: {', '.join(failed)}")
 
 
@@ -48,7 +52,9 @@ def _compile(step, path: pathlib.Path, chips: Sequence[str], python: str) -> Non
     """Traces a step, and compiles it for the chips for which the program has no record."""
     with tempfile.TemporaryDirectory() as room:
         file = f"{room}/program"
-        program = _run([sys.executable, "-m", "benchmarks.tpu", f"--only={step.name}", f"--program={file}"])
+        program = _run(
+            [sys.executable, "-m", "benchmarks.tpu", f"--only={step.name}", f"--program={file}"]
+        )
         for chip in chips or [""]:
             known = {record["program"] for record in records.read(path) if record["chip"] == chip}
             if program["program"] in known:
@@ -58,7 +64,11 @@ def _compile(step, path: pathlib.Path, chips: Sequence[str], python: str) -> Non
                 topology = CHIPS[chip].topologies[step.replicas]
                 record |= _run([python, str(COMPILER), file, topology, str(step.replicas)])
             records.add(path, record)
-            print(f"{step.name}, {chip or 'traced'}: {record.get('error', 'done')[:200]}", file=sys.stderr, flush=True)
+            print(
+                f"{step.name}, {chip or 'traced'}: {record.get('error', 'done')[:200]}",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 def _traced(name: str, file: str) -> dict[str, Any]:
@@ -84,8 +94,12 @@ def _run(command: list[str]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     flags.DEFINE_string("jax", "", "a Python that has JAX and libtpu; empty: print the records")
-    flags.DEFINE_multi_string("only", [], "beginning of the names of the steps to compile; default: all")
-    flags.DEFINE_list("chips", list(CHIPS), "kinds of TPUs; empty: only count exchanges, before compiling")
+    flags.DEFINE_multi_string(
+        "only", [], "beginning of the names of the steps to compile; default: all"
+    )
+    flags.DEFINE_list(
+        "chips", list(CHIPS), "kinds of TPUs; empty: only count exchanges, before compiling"
+    )
     flags.DEFINE_string("records", str(records.FILE), "where the records are")
     flags.DEFINE_string("program", "", "file for a program, used by the benchmark itself")
     app.run(main)

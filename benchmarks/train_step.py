@@ -39,38 +39,56 @@ def main(argv) -> None:
     given = flags.FLAGS
     if given.child:
         what, precision = given.child.split(":")
-        print(json.dumps(_peak(precision) if what == "peak" else measure(what, precision, given.set)))
+        print(
+            json.dumps(_peak(precision) if what == "peak" else measure(what, precision, given.set))
+        )
         return
     for encoder in given.encoders:
-        table([_round(encoder, given.torch, given.set, given.data_dir) for _ in range(given.rounds)], encoder)
+        table(
+            [_round(encoder, given.torch, given.set, given.data_dir) for _ in range(given.rounds)],
+            encoder,
+        )
 
 
 def table(rounds: Sequence[dict[str, dict]], encoder: str) -> None:
     """Prints the table of an encoder: medians of rounds, each {way: its 'ms', and of ours the 'share' of the peak}."""
-    print(f"\n| {encoder}, step of {BATCH} images | ms | images/s | ours, bfloat16 / this | share of peak |")
+    print(
+        f"\n| {encoder}, step of {BATCH} images | ms | images/s | ours, bfloat16 / this | share of peak |"
+    )
     print("|---|---|---|---|---|")
     for way in (*OURS, WHOLE, *PEERS):
-        found = [(each[way], each[way]["ms"] / each["ours, bfloat16"]["ms"]) for each in rounds if each[way]]
+        found = [
+            (each[way], each[way]["ms"] / each["ours, bfloat16"]["ms"])
+            for each in rounds
+            if each[way]
+        ]
         if not found:
             print(f"| {way} | - | - | - | - |")
             continue
         median = statistics.median(one["ms"] for one, _ in found)
         ratio = statistics.median(ratio for _, ratio in found)
         share = f"{statistics.median(one['share'] for one, _ in found):.2f}" if way in OURS else "-"
-        print(f"| {way} | {median:.0f} | {1000 * BATCH / median:.0f} | {ratio:.2f} | {share} |", flush=True)
+        print(
+            f"| {way} | {median:.0f} | {1000 * BATCH / median:.0f} | {ratio:.2f} | {share} |",
+            flush=True,
+        )
 
 
 def _round(encoder: str, torch: str, settings: Sequence[str], data: str) -> dict[str, dict]:
     """One measurement of each way; of a peer that failed: nothing."""
     found = {}
     for way, precision in OURS.items():
-        peak = _run_child("peak", precision, settings)["gflops"]  # in a process that has all cores for one operation
+        peak = _run_child("peak", precision, settings)[
+            "gflops"
+        ]  # in a process that has all cores for one operation
         step = _run_child(encoder, precision, settings)
         found[way] = {**step, "share": step["gflop"] / (step["ms"] / 1000) / peak}
     found[WHOLE] = _train(encoder, settings, data)
     for way, arguments in PEERS.items():
         try:
-            found[way] = _run([torch, str(PEER), f"--encoder={encoder}", f"--batch={BATCH}", *arguments])
+            found[way] = _run(
+                [torch, str(PEER), f"--encoder={encoder}", f"--batch={BATCH}", *arguments]
+            )
         except ChildFailed as error:  # as without PyTorch
             print(error, file=sys.stderr)
             found[way] = {}
@@ -80,8 +98,19 @@ def _round(encoder: str, torch: str, settings: Sequence[str], data: str) -> dict
 def _train(encoder: str, settings: Sequence[str], data: str) -> dict[str, float]:
     """Milliseconds of a step of a whole pre-training, its input and all, as the run records it."""
     with tempfile.TemporaryDirectory() as room:
-        command = [sys.executable, "-m", "cpc_tf.pretrain", f"--flagfile={PRESET}", f"--encoder={encoder}"]
-        command += [f"--batch_size={BATCH}", "--train_epochs=0", "--train_steps=120", "--steps_per_loop=20"]
+        command = [
+            sys.executable,
+            "-m",
+            "cpc_tf.pretrain",
+            f"--flagfile={PRESET}",
+            f"--encoder={encoder}",
+        ]
+        command += [
+            f"--batch_size={BATCH}",
+            "--train_epochs=0",
+            "--train_steps=120",
+            "--steps_per_loop=20",
+        ]
         command += [f"--workdir={room}/run", f"--data_dir={data or room}", *settings]
         _run([*command, "--probe_every=0"], parse=False)
         last = pathlib.Path(room, "run/metrics.jsonl").read_text().splitlines()[-1]
@@ -125,13 +154,24 @@ def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
     from cpc_tf.pretrain.trainee import Pretraining
     from cpc_tf.training.strategy import share_cores, strategy_of
 
-    preset = [f"--flagfile={PRESET}", f"--encoder={encoder}", f"--precision={precision}", f"--batch_size={BATCH}"]
+    preset = [
+        f"--flagfile={PRESET}",
+        f"--encoder={encoder}",
+        f"--precision={precision}",
+        f"--batch_size={BATCH}",
+    ]
     config = cli.parse(PretrainConfig, [*preset, *lines])
     share_cores(config.training, config.parts)
     strategy = strategy_of(config.training)
     training = Pretraining(config, strategy, 1000, IMAGES)
-    specs, random = training.batch_specs, np.random.default_rng(0)  # of views, and of places in the dataset
-    batch = {key: random.integers(0, 256, spec.shape, spec.dtype.as_numpy_dtype) for key, spec in specs.items()}
+    specs, random = (
+        training.batch_specs,
+        np.random.default_rng(0),
+    )  # of views, and of places in the dataset
+    batch = {
+        key: random.integers(0, 256, spec.shape, spec.dtype.as_numpy_dtype)
+        for key, spec in specs.items()
+    }
     batch = {key: tf.constant(values) for key, values in batch.items()}
     run = tf.function(lambda: strategy.run(training.train_step, (batch,)), autograph=False)
     return lambda: float(run()["loss"]), run.get_concrete_function().graph
@@ -147,7 +187,9 @@ def arithmetic(graph) -> float:
         elif operation.type == "Conv2DBackpropFilter":
             total += 2 * np.prod(shapes[2]) * np.prod(shapes[3][:3])
         elif operation.type in ("MatMul", "BatchMatMulV2"):
-            transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
+            transposed = operation.get_attr(
+                "transpose_a" if operation.type == "MatMul" else "adj_x"
+            )
             total += 2 * np.prod(shapes[2]) * shapes[0][-2 if transposed else -1]
     return float(total)
 
@@ -172,5 +214,7 @@ if __name__ == "__main__":
     flags.DEFINE_list("encoders", ["small", "medium"], "which ones")
     flags.DEFINE_multi_string("set", [], "a flag of ours, e.g. --set=--directions=1")
     flags.DEFINE_string("data_dir", "", "where the prepared photographs are kept; empty: nowhere")
-    flags.DEFINE_string("child", "", "one measurement, 'WHAT:precision'; used by the benchmark itself")
+    flags.DEFINE_string(
+        "child", "", "one measurement, 'WHAT:precision'; used by the benchmark itself"
+    )
     app.run(main)

@@ -87,7 +87,11 @@ class Direction(nn.Module):
         targets = self.target(latents).float().permute(0, 2, 3, 1).reshape(-1, TARGET)  # [B*R*C, T]
         loss = 0
         for offset, head in zip(OFFSETS, self.heads):
-            predictions = (head(context)[:, :, :-offset].float() * 0.1).permute(0, 2, 3, 1).reshape(-1, TARGET)
+            predictions = (
+                (head(context)[:, :, :-offset].float() * 0.1)
+                .permute(0, 2, 3, 1)
+                .reshape(-1, TARGET)
+            )
             i, count = torch.arange(len(predictions)), (rows - offset) * columns
             labels = i // count * rows * columns + offset * columns + i % count
             loss = loss + functional.cross_entropy(predictions @ targets.T, labels)
@@ -105,7 +109,10 @@ class CPC(nn.Module):
     def forward(self, x):
         latents = self.encoder(x.reshape(-1, PATCH, PATCH, 3).permute(0, 3, 1, 2).float() / 255)
         grid = latents.reshape(x.shape[0], GRID, GRID, -1).permute(0, 3, 1, 2)
-        return sum(direction(torch.rot90(grid, turns, (2, 3))) for direction, turns in zip(self.directions, range(4)))
+        return sum(
+            direction(torch.rot90(grid, turns, (2, 3)))
+            for direction, turns in zip(self.directions, range(4))
+        )
 
 
 def main():

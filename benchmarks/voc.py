@@ -19,9 +19,25 @@ from PIL import Image, ImageDraw
 
 CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
-    *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
+    *(
+        "diningtable",
+        "dog",
+        "horse",
+        "motorbike",
+        "person",
+        "pottedplant",
+        "sheep",
+        "sofa",
+        "train",
+        "tvmonitor",
+    ),
 )
-SIZES = ((500, 375), (500, 375), (500, 333), (375, 500))  # (width, height), as often as each is here
+SIZES = (
+    (500, 375),
+    (500, 375),
+    (500, 333),
+    (375, 500),
+)  # (width, height), as often as each is here
 # What a CPU can do of the preset: its images, canvas and batch stay.
 TINY = """--encoder=random --backbone=tiny --rpn_width=16 --rpn_train_candidates=200 --rpn_train_proposals=50
     --rpn_test_candidates=200 --rpn_test_proposals=50 --region_samples=16 --region_pool=3 --region_head=mlp
@@ -62,7 +78,9 @@ def measure(folder: pathlib.Path, images: int, test_images: int, more: list[str]
         source = inputs.open_data(config)[0]
     steps = -(-source.num_examples // config.training.batch_size)
     with _row("reading and augmenting", steps * config.training.batch_size):
-        batches = canvas.batches(source, config.canvas, global_batch=config.training.batch_size, seed=0)
+        batches = canvas.batches(
+            source, config.canvas, global_batch=config.training.batch_size, seed=0
+        )
         for _ in batches.take(steps):
             pass
     start, training = time.monotonic(), 0.0
@@ -79,7 +97,9 @@ def measure(folder: pathlib.Path, images: int, test_images: int, more: list[str]
         result = run.detect(config)
     print(f"| training | {result['steps'] * config.training.batch_size} | {training:.0f} |")
     rest = time.monotonic() - start - training
-    print(f"| detecting, mAP and the rest of cpc_tf.detect | {test_images} | {rest:.0f} |", flush=True)
+    print(
+        f"| detecting, mAP and the rest of cpc_tf.detect | {test_images} | {rest:.0f} |", flush=True
+    )
     return result
 
 
@@ -114,7 +134,9 @@ def draw(folder: pathlib.Path, splits: dict[str, int]) -> None:
             text = XML.format(name=name, width=size[0], height=size[1], objects="".join(objects))
             (devkit / f"Annotations/{name}.xml").write_text(text)
         number += count
-    train, val = ((devkit / f"ImageSets/Main/{split}.txt").read_text() for split in ("train", "val"))
+    train, val = (
+        (devkit / f"ImageSets/Main/{split}.txt").read_text() for split in ("train", "val")
+    )
     (devkit / "ImageSets/Main/trainval.txt").write_text(train + val)
 
 
@@ -127,13 +149,21 @@ def _paste(image, things, first, random) -> list[str]:
     for number in range(random.integers(1, 5, endpoint=True)):
         label = first % len(CLASSES) if number == 0 else random.integers(len(CLASSES))
         width, height = (int(side) for side in random.integers(30, np.array(image.size) * 2 // 3))
-        left, top = (int(random.integers(most)) for most in (image.width - width, image.height - height))
+        left, top = (
+            int(random.integers(most)) for most in (image.width - width, image.height - height)
+        )
         shape = Image.new("L", (width, height), 255 if label < len(things) else 0)
         if label >= len(things):
             ImageDraw.Draw(shape).ellipse((0, 0, width - 1, height - 1), fill=255)
-        image.paste(things[label % len(things)].convert("RGB").resize((width, height)), (left, top), shape)
+        image.paste(
+            things[label % len(things)].convert("RGB").resize((width, height)), (left, top), shape
+        )
         truncated, difficult = int(random.random() < 0.4), int(number > 0 and random.random() < 0.3)
-        found.append(OBJECT.format(CLASSES[label], truncated, difficult, left + 1, top + 1, left + width, top + height))
+        found.append(
+            OBJECT.format(
+                CLASSES[label], truncated, difficult, left + 1, top + 1, left + width, top + height
+            )
+        )
     return found
 
 
@@ -145,13 +175,17 @@ def write_records(folder: pathlib.Path) -> None:
     from cpc_tf.data import datasets
 
     archives = dict.fromkeys(("trainval", "test"), str(folder))
-    extracted = mock.patch.object(tfds.download.DownloadManager, "download_and_extract", return_value=archives)
+    extracted = mock.patch.object(
+        tfds.download.DownloadManager, "download_and_extract", return_value=archives
+    )
     with extracted, datasets.quiet():
         voc.Voc(config="2007", data_dir=str(folder / "tfds")).download_and_prepare()
 
 
 if __name__ == "__main__":
-    flags.DEFINE_integer("images", 5011, "images to train on, half of them in 'train', half in 'val'")
+    flags.DEFINE_integer(
+        "images", 5011, "images to train on, half of them in 'train', half in 'val'"
+    )
     flags.DEFINE_integer("test_images", 4952, "images to test on")
     flags.DEFINE_string("folder", "runs/data/voc_made_up", "where the data and the run are written")
     app.run(main)

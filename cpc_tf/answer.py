@@ -33,7 +33,10 @@ Tell = Callable[[str], None]
 
 def main(config: ClassifyConfig) -> None:
     """The command `cpc-tf classify`."""
-    classify(config, functools.partial(print, file=sys.stderr if config.output == STDOUT else None, flush=True))
+    classify(
+        config,
+        functools.partial(print, file=sys.stderr if config.output == STDOUT else None, flush=True),
+    )
 
 
 def classify(
@@ -64,7 +67,9 @@ def classify(
     with _directory(config.workdir, has_new) as workdir:
         result = learn(config, workdir, tell)
         if not workdir:
-            tell("the classifier is not kept; --workdir=runs/mine/classify keeps it, and --pictures=... uses it")
+            tell(
+                "the classifier is not kept; --workdir=runs/mine/classify keeps it, and --pictures=... uses it"
+            )
             return result, []
         model = _exported(workdir)
         if config.workdir:
@@ -89,7 +94,9 @@ def _directory(workdir: str, is_needed: bool) -> Iterator[str]:
         run = os.path.join(workdir, "run.json")
         task = read_json(run).get("task") if tf.io.gfile.exists(run) else "classify"
         if task != "classify":
-            raise ConfigError("workdir", workdir, f"holds a run of cpc-tf {task}; take another --workdir")
+            raise ConfigError(
+                "workdir", workdir, f"holds a run of cpc-tf {task}; take another --workdir"
+            )
         yield workdir
 
 
@@ -99,7 +106,10 @@ def _exported(workdir: str) -> str:
     new, old = f"{module}.new", f"{module}.old"
     for leftover in filter(tf.io.gfile.exists, (new, old)):  # of a process that was killed
         tf.io.gfile.rmtree(leftover)
-    with tf.device("/cpu:0"), waiting_for("checking the classifier as a module"):  # a GPU would round differently
+    with (
+        tf.device("/cpu:0"),
+        waiting_for("checking the classifier as a module"),
+    ):  # a GPU would round differently
         export(ExportConfig(workdir=workdir, output=new))
     if replaces := tf.io.gfile.exists(module):
         tf.io.gfile.rename(module, old)

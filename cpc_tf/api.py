@@ -130,7 +130,13 @@ def classify(
         ('my_pictures/red/3.png', 'red', 3)
     """
     path = encoder.path if isinstance(encoder, Encoder) else encoder
-    values = {"labelled": labelled, "labels": labels, "encoder": path, "workdir": workdir, **settings}
+    values = {
+        "labelled": labelled,
+        "labels": labels,
+        "encoder": path,
+        "workdir": workdir,
+        **settings,
+    }
     config = settings_of(ClassifyConfig, None, values)
     with running(verbose):
         answer.classify(config, functools.partial(print, flush=True))
@@ -184,7 +190,9 @@ def train_classifier(
     preset = preset_of(preset, "efficient")
     task = TASKS.get(preset.rpartition("/")[2].partition("_")[0])
     if task is None or task.name not in ("linear", "efficient"):
-        raise ConfigError(f"preset={preset}: name a preset of linear or efficient, e.g. imagenette/linear")
+        raise ConfigError(
+            f"preset={preset}: name a preset of linear or efficient, e.g. imagenette/linear"
+        )
     path = encoder.path if isinstance(encoder, Encoder) else encoder
     values = {"workdir": workdir, "encoder": path, "train_steps": steps, "labels": labels}
     if labelled is not None:
@@ -220,7 +228,11 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
 
 
 def predict(
-    model: Model | str | os.PathLike[str], pictures: Images, *, verbose: bool = False, **settings: Any
+    model: Model | str | os.PathLike[str],
+    pictures: Images,
+    *,
+    verbose: bool = False,
+    **settings: Any,
 ) -> list[Record]:
     """Predicts pictures, and writes the outputs of `cpc-tf predict` that the settings name.
 
@@ -241,13 +253,21 @@ def predict(
       NotWritten: an output cannot be written.
     """
     opened = model if isinstance(model, Model) else None
-    defaults = {"model": opened.path, "least_score": opened.least_score} if opened else {"model": model}
+    defaults = (
+        {"model": opened.path, "least_score": opened.least_score} if opened else {"model": model}
+    )
     config = settings_of(PredictConfig, None, {**defaults, "pictures": _path(pictures), **settings})
-    return predict_run.predict(config, _tell(verbose), opened, None if config.pictures else pictures)
+    return predict_run.predict(
+        config, _tell(verbose), opened, None if config.pictures else pictures
+    )
 
 
 def embed(
-    encoder: Encoder | str | os.PathLike[str], pictures: Images, *, verbose: bool = False, **settings: Any
+    encoder: Encoder | str | os.PathLike[str],
+    pictures: Images,
+    *,
+    verbose: bool = False,
+    **settings: Any,
 ) -> embed_run.Embedding:
     """Encodes pictures; as settings ask, writes features, a map, near duplicates, and which pictures to label first.
 
@@ -277,7 +297,9 @@ def embed(
     opened = encoder if isinstance(encoder, Encoder) else None
     defaults = {name: getattr(opened, name) for name in ("seed", "image_size") if opened}
     path = opened.path if opened else encoder
-    config = settings_of(EmbedConfig, None, {"encoder": path, "pictures": _path(pictures), **defaults, **settings})
+    config = settings_of(
+        EmbedConfig, None, {"encoder": path, "pictures": _path(pictures), **defaults, **settings}
+    )
     if any(getattr(config, name) != value for name, value in defaults.items()):
         opened = None  # these settings make it another one
     return embed_run.embed(config, _tell(verbose), opened, None if config.pictures else pictures)
@@ -299,7 +321,9 @@ def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any
     for name, value in values.items():
         if name not in fields:
             near = difflib.get_close_matches(name, fields, n=1)
-            raise ConfigError(f"{name}: no such setting" + (f"; did you mean {near[0]}?" if near else ""))
+            raise ConfigError(
+                f"{name}: no such setting" + (f"; did you mean {near[0]}?" if near else "")
+            )
         if isinstance(value, (list, tuple)):
             value = joined_names([*map(_text, value)])
         elif fields[name].type is str and value is not None:

@@ -32,9 +32,14 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
     where an input server was lost. After a signal the line is no error, and the status 143 (SIGTERM) or 130 (SIGINT).
     """
     termination.watch()
-    sys.modules["__main__"].__doc__ = sys.modules[config_class.__module__].__doc__  # which --help begins with
+    sys.modules["__main__"].__doc__ = sys.modules[
+        config_class.__module__
+    ].__doc__  # which --help begins with
     flags.DEFINE_string(
-        "preset", None, "Name of a preset, such as 'photos/pretrain'; flags after it win", module_name=sys.argv[0]
+        "preset",
+        None,
+        "Name of a preset, such as 'photos/pretrain'; flags after it win",
+        module_name=sys.argv[0],
     )
     flags.DEFINE_string(
         "set",
@@ -53,7 +58,9 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
             sys.exit(_complain(refusal))
         except SystemExit:  # the help was printed; absl's status for that is 1
             sys.exit(0)
-        except BrokenPipeError:  # as in `... --help | head`; nothing is left to be written at the exit
+        except (
+            BrokenPipeError
+        ):  # as in `... --help | head`; nothing is left to be written at the exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         return argv[:1]
@@ -107,16 +114,22 @@ def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc
     """Defines one flag per setting, with its type, default, unit, source and choices; --help shows `module`'s."""
     for _, field in leaves(config_class):
         rules = field.metadata
-        help = rules["help"] + "".join(f" [{detail}]" for detail in (rules["unit"], rules["source"]) if detail)
+        help = rules["help"] + "".join(
+            f" [{detail}]" for detail in (rules["unit"], rules["source"]) if detail
+        )
         if rules["choices"]:
             help += " <" + "|".join(map(str, rules["choices"])) + ">"
         shown_with = "details" if rules["detail"] else module
-        flags.DEFINE_flag(_Flag(field.name, field.type, field.default, help), flag_values, shown_with)
+        flags.DEFINE_flag(
+            _Flag(field.name, field.type, field.default, help), flag_values, shown_with
+        )
 
 
 _HERE = pathlib.Path(__file__).parent
 # The presets. The wheel has them inside the package; a checkout has them at its top.
-PRESETS = next((path for path in (_HERE / "flags", _HERE.parent / "flags") if path.is_dir()), _HERE / "flags")
+PRESETS = next(
+    (path for path in (_HERE / "flags", _HERE.parent / "flags") if path.is_dir()), _HERE / "flags"
+)
 
 _KINDS = {
     bool: (flags.BooleanParser, "true or false"),
@@ -164,7 +177,11 @@ class _Flag(flags.Flag):
         try:
             if self._is_number and len(str(argument)) > _LONGEST_NUMBER:
                 raise flags.IllegalFlagValueError
-            super().parse(_HOME.sub(lambda home: os.path.expanduser(home[0]), argument) if self._is_text else argument)
+            super().parse(
+                _HOME.sub(lambda home: os.path.expanduser(home[0]), argument)
+                if self._is_text
+                else argument
+            )
         except flags.IllegalFlagValueError:
             raise flags.IllegalFlagValueError(
                 f"--{self.name}={shown(argument)}: must be {self._wanted} (default {self.default})"
@@ -179,9 +196,13 @@ def _parse(config_class: type, flag_values: flags.FlagValues, argv: Sequence[str
     try:
         strays = flag_values([argv[0], *words])[1:]
     except (flags.Error, ValueError) as error:  # ValueError: from absl's own logging flags
-        raise ConfigError(" ".join(str(error).replace("FATAL Flags parsing error:", "").split())) from error
+        raise ConfigError(
+            " ".join(str(error).replace("FATAL Flags parsing error:", "").split())
+        ) from error
     if strays:
-        raise ConfigError(f"{shown(strays[0])}: not a flag; settings are given as --name=value, see --help")
+        raise ConfigError(
+            f"{shown(strays[0])}: not a flag; settings are given as --name=value, see --help"
+        )
 
 
 def _meant_preset(config_class: type, words: Sequence[str]) -> list[str]:
@@ -198,14 +219,19 @@ def _is_retired(word: str, config_class: type, flag_values: flags.FlagValues) ->
     if name in flag_values or name not in _RETIRED:
         return False
     if value != _RETIRED[name]:
-        why = config_class.HIDDEN.get(name, f"is not a flag of this command; it is always {_RETIRED[name]}")
+        why = config_class.HIDDEN.get(
+            name, f"is not a flag of this command; it is always {_RETIRED[name]}"
+        )
         raise ConfigError(name, shown(value), why)
     return True
 
 
 def _from_flags(config_class: type, flag_values: flags.FlagValues) -> Any:
     """Returns the settings object with the values of parsed flags. Raises ConfigError."""
-    return unflatten(config_class, {field.name: flag_values[field.name].value for _, field in leaves(config_class)})
+    return unflatten(
+        config_class,
+        {field.name: flag_values[field.name].value for _, field in leaves(config_class)},
+    )
 
 
 def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
@@ -222,7 +248,9 @@ def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
                 raise ConfigError(_FILES[flag])
             value = value.strip() if equals else rest.pop(0)
             path = preset_path(value) if flag == "-preset" else os.path.expanduser(value)
-            expanded += _expanded(_lines(path, within), (*within, os.path.realpath(path))) if path else []
+            expanded += (
+                _expanded(_lines(path, within), (*within, os.path.realpath(path))) if path else []
+            )
         elif flag == "-set":
             pairs = assignments(value if equals or not rest else rest.pop(0))
             expanded += _expanded([f"--{name}={value}" for name, value in pairs.items()], within)
@@ -244,13 +272,23 @@ def _lines(path: str, within: tuple[str, ...]) -> list[str]:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read(_LARGEST_FILE + 1)
     except OSError as error:
-        match = re.search(r"(?:^|/)flags/([\w/]+)\.flags$", path)  # perhaps of a preset, which the program has
-        hint = f"; the program has it as --preset={match[1]}" if match and match[1] in preset_names() else ""
+        match = re.search(
+            r"(?:^|/)flags/([\w/]+)\.flags$", path
+        )  # perhaps of a preset, which the program has
+        hint = (
+            f"; the program has it as --preset={match[1]}"
+            if match and match[1] in preset_names()
+            else ""
+        )
         raise ConfigError(f"{where}: cannot be read ({error.strerror}){hint}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{where}: not a text file; a flag file has lines such as --batch_size=64") from error
+        raise ConfigError(
+            f"{where}: not a text file; a flag file has lines such as --batch_size=64"
+        ) from error
     if len(text) > _LARGEST_FILE:
-        raise ConfigError(f"{where}: too large to be a flag file, which has lines such as --batch_size=64")
+        raise ConfigError(
+            f"{where}: too large to be a flag file, which has lines such as --batch_size=64"
+        )
     lines = [line for line in text.split("\n") if not line.startswith(("#", "//"))]
     return [line.strip() for line in lines if line.strip()]
 
@@ -273,7 +311,10 @@ class PresetHeader(NamedTuple):
 
 def preset_names() -> list[str]:
     """Returns the names of all presets, sorted."""
-    return sorted(str(path.relative_to(PRESETS).with_suffix("").as_posix()) for path in PRESETS.glob("*/*.flags"))
+    return sorted(
+        str(path.relative_to(PRESETS).with_suffix("").as_posix())
+        for path in PRESETS.glob("*/*.flags")
+    )
 
 
 def preset_path(name: str) -> str:

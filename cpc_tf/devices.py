@@ -20,7 +20,9 @@ SIZE = 1024  # of the matrices that a GPU is tried with
 _CPUINFO = "/proc/cpuinfo"
 
 
-def describe(strategy: tf.distribute.Strategy, precision: str = "float32", xla: bool = False) -> str:
+def describe(
+    strategy: tf.distribute.Strategy, precision: str = "float32", xla: bool = False
+) -> str:
     """Returns the first line of a run, e.g. "devices: 2 GPUs (NVIDIA L4); precision bfloat16; XLA on".
 
     Args:
@@ -33,7 +35,9 @@ def describe(strategy: tf.distribute.Strategy, precision: str = "float32", xla: 
     if kind == "GPU":
         names, present = gpu_names(), tf.config.get_visible_devices("GPU")
         used = ", ".join(sorted({names[spec.device_index] for spec in specs}))
-        text = f"{here} GPU{'s' * (here > 1)}{f' of {len(present)}' * (here < len(present))} ({used})"
+        text = (
+            f"{here} GPU{'s' * (here > 1)}{f' of {len(present)}' * (here < len(present))} ({used})"
+        )
     elif kind == "TPU":
         text = f"{here} TPU core{'s' * (here > 1)}"
     else:
@@ -87,7 +91,11 @@ def gpu_names() -> list[str]:
 
 def cores() -> list[int]:
     """Returns the cores that this process may use."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    return (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )
 
 
 def compute_on(device: str) -> None:
@@ -98,18 +106,27 @@ def compute_on(device: str) -> None:
         with tf.device(device):
             ones = tf.ones([SIZE, SIZE])
             made = product(ones, ones / SIZE)
-        ran_on, largest = tf.DeviceSpec.from_string(made.device), float(tf.reduce_max(tf.abs(made - tf.exp(1.0))))
+        ran_on, largest = (
+            tf.DeviceSpec.from_string(made.device),
+            float(tf.reduce_max(tf.abs(made - tf.exp(1.0)))),
+        )
     except tf.errors.OpError as error:
-        raise RuntimeError(f"{device} cannot multiply two matrices ({str(error).splitlines()[0]})") from error
+        raise RuntimeError(
+            f"{device} cannot multiply two matrices ({str(error).splitlines()[0]})"
+        ) from error
     if ran_on.device_type != tf.DeviceSpec.from_string(device).device_type or not largest < 0.1:
-        raise RuntimeError(f"{device} cannot multiply two matrices (on {made.device} the product is {largest} off)")
+        raise RuntimeError(
+            f"{device} cannot multiply two matrices (on {made.device} the product is {largest} off)"
+        )
 
 
 def main() -> None:
     """Computes on each GPU and prints a line for each; exits with a line that says what to do if that fails."""
     names = gpu_names()
     if not names:
-        sys.exit(f"error: TensorFlow {tf.__version__} finds no GPU: {_remedy()}; make GPU=0 sets up without")
+        sys.exit(
+            f"error: TensorFlow {tf.__version__} finds no GPU: {_remedy()}; make GPU=0 sets up without"
+        )
     for index, name in enumerate(names):
         try:
             compute_on(f"/device:GPU:{index}")

@@ -55,7 +55,9 @@ def write_file(path: str, content: str | bytes) -> None:
         try:
             if "://" not in target and os.path.exists(target):
                 with open(temporary, "wb"):
-                    shutil.copymode(target, temporary)  # before it has the content, which others may not read
+                    shutil.copymode(
+                        target, temporary
+                    )  # before it has the content, which others may not read
             with tf.io.gfile.GFile(temporary, "wb" if isinstance(content, bytes) else "w") as file:
                 file.write(content)
             tf.io.gfile.rename(temporary, target, overwrite=True)
@@ -81,7 +83,9 @@ def read_json(path: str, kind: type = dict) -> Any:
     except (json.JSONDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: is damaged ({reason(error)})") from error
     if not isinstance(value, kind):
-        raise ConfigError(f"{path}: is damaged (a {type(value).__name__} instead of a {kind.__name__})")
+        raise ConfigError(
+            f"{path}: is damaged (a {type(value).__name__} instead of a {kind.__name__})"
+        )
     return value
 
 
@@ -130,7 +134,12 @@ def optional_picture(path: str) -> Iterator[str]:
     """
     try:
         yield path
-    except (OSError, ImportError, ConfigError, tf.errors.OpError) as error:  # ImportError: PIL without FreeType
+    except (
+        OSError,
+        ImportError,
+        ConfigError,
+        tf.errors.OpError,
+    ) as error:  # ImportError: PIL without FreeType
         print(f"warning: {path} is not drawn: {reason(error)}", file=sys.stderr, flush=True)
 
 
@@ -179,12 +188,23 @@ def remember(
     here = os.path.join(os.path.expanduser(place) or cache_folder(), kind)
     path = os.path.join(here, digest.hexdigest()[:32] + ".npz")
     try:
-        with tf.io.gfile.GFile(path, "rb") as file, np.load(io.BytesIO(file.read()), allow_pickle=False) as arrays:
+        with (
+            tf.io.gfile.GFile(path, "rb") as file,
+            np.load(io.BytesIO(file.read()), allow_pickle=False) as arrays,
+        ):
             findings = {name: arrays[name] for name in arrays.files}
         if is_sound(**findings):
             return findings
     # No file, or a damaged one.
-    except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+    except (
+        tf.errors.OpError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        EOFError,
+        zipfile.BadZipFile,
+    ):
         pass
     findings = make()
     remove_leftovers(here, r"[0-9a-f]{32}\.npz\.\d+\.tmp")
@@ -193,5 +213,7 @@ def remember(
     try:
         write_file(path, stream.getvalue())
     except (NotWritten, UnicodeError) as error:  # only a cache
-        logging.warning("%s: cannot be written, %s: %s", path, again, reason(error.__cause__ or error))
+        logging.warning(
+            "%s: cannot be written, %s: %s", path, again, reason(error.__cause__ or error)
+        )
     return findings

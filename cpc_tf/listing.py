@@ -36,7 +36,8 @@ class ListingConfig(Settings):
 
     output: str = setting("", "CSV file to write, with a line for each picture; empty: none")
     boxes: str = setting(
-        "", "Folder of pictures and their boxes, instead of --dataset: VOC's, COCO's, YOLO's or a table is found"
+        "",
+        "Folder of pictures and their boxes, instead of --dataset: VOC's, COCO's, YOLO's or a table is found",
     )
     encoder: str = setting(
         "",
@@ -102,11 +103,27 @@ def listing(config: ListingConfig) -> None:
         many = "s" * (len(groups) > 1)
         say(f"{sum(groups.values())} pictures are in {len(groups)} group{many} of --labels")
     if config.encoder:
-        say(_near_copies(config.encoder, table, [row for row in rows if split_of[row]], split_of, intensity_range))
+        say(
+            _near_copies(
+                config.encoder,
+                table,
+                [row for row in rows if split_of[row]],
+                split_of,
+                intensity_range,
+            )
+        )
     if config.output:
         header = ("file", "split", "label", "group", "copy_of", "height", "width", "bytes")
         cells = (
-            (table.files[row], ";".join(split_of[row]), texts[row], table.groups[row], first, *size, size_of)
+            (
+                table.files[row],
+                ";".join(split_of[row]),
+                texts[row],
+                table.groups[row],
+                first,
+                *size,
+                size_of,
+            )
             for row, size, size_of, first in zip(
                 rows,
                 shown.tolist(),
@@ -126,7 +143,9 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
     table = folder.table_of(data)
     known = classes.named(table, [*table.splits], data.ambiguous_folders)
     if table.labels is None:
-        texts = classes.strata(table, [split for split in table.splits if not names.is_unlabelled(split)])
+        texts = classes.strata(
+            table, [split for split in table.splits if not names.is_unlabelled(split)]
+        )
         if data.ambiguous_folders == LEFT_OUT:
             texts = ["" if names.is_doubtful(text) else text for text in texts]
         labels_of = [(text,) if text else () for text in texts]
@@ -138,7 +157,9 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
         counts = collections.Counter(name for row in rows for name in labels_of[row])
         of = f" of {classes.described(dict(sorted(counts.items())))}" if counts else ""
         bare = sum(not texts[row] for row in rows)
-        lines.append(f"{split}: {len(rows)} pictures{of}{f'; {bare} without a label' if bare else ''}")
+        lines.append(
+            f"{split}: {len(rows)} pictures{of}{f'; {bare} without a label' if bare else ''}"
+        )
     lines += [*table.notes, *known.lines]
     if known.trouble:
         lines.append(f"nothing to classify: {known.trouble}")
@@ -167,8 +188,14 @@ def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
         absent = sum(isinstance(annotations[row], str) for row in rows)
         without = f"; {absent} without a readable annotation" if absent else ""
         described = classes.described(dict(sorted(counts.items())))
-        lines.append(f"{split}: {len(rows)} pictures, {sum(counts.values())} boxes of {described}{without}")
-    return table, [";".join(sorted({*each})) for each in objects], [*lines, *table.notes, _objects(data, folder)]
+        lines.append(
+            f"{split}: {len(rows)} pictures, {sum(counts.values())} boxes of {described}{without}"
+        )
+    return (
+        table,
+        [";".join(sorted({*each})) for each in objects],
+        [*lines, *table.notes, _objects(data, folder)],
+    )
 
 
 def _objects(data: PicturesConfig, folder: Annotated) -> str:
@@ -190,7 +217,11 @@ def _objects(data: PicturesConfig, folder: Annotated) -> str:
 
 
 def _near_copies(
-    encoder: str, table: Table, rows: list[int], split_of: dict[int, list[str]], intensity_range: IntensityRange | None
+    encoder: str,
+    table: Table,
+    rows: list[int],
+    split_of: dict[int, list[str]],
+    intensity_range: IntensityRange | None,
 ) -> str:
     """Returns a line on the pictures that are nearly those of another split, by their features."""
     import os
@@ -203,7 +234,9 @@ def _near_copies(
     from cpc_tf.pictures import Pictures
     from cpc_tf.progress import waiting_for
 
-    rows = sorted(rows, key=lambda row: any(map(is_test, split_of[row])))  # each is compared with those before it
+    rows = sorted(
+        rows, key=lambda row: any(map(is_test, split_of[row]))
+    )  # each is compared with those before it
     kinds = list(dict.fromkeys(frozenset(split_of[row]) for row in rows))
     if len(kinds) < 2:
         return "no other split to look for nearly the same pictures in"
@@ -219,7 +252,9 @@ def _near_copies(
     kind_of = np.array([kinds.index(frozenset(split_of[rows[place]])) for place in places])
     pairs = repeats(normalized(np.concatenate(kept)), _NEAR, kind_of, apart)
     if not pairs:
-        return f"no picture is nearly one of another split (cosine of their features below {_NEAR:g})"
+        return (
+            f"no picture is nearly one of another split (cosine of their features below {_NEAR:g})"
+        )
     some = [f"{files[places[i]]} ({files[places[j]]}, {cosine:.2f})" for i, j, cosine in pairs[:3]]
     be = "pictures are nearly ones" if len(pairs) > 1 else "picture is nearly one"
     return f"{len(pairs)} {be} of another split (cosine of their features at least {_NEAR:g}), e.g. {', '.join(some)}"
@@ -231,4 +266,6 @@ def _projected(features: np.ndarray) -> np.ndarray:
 
     if features.shape[1] <= _WIDTH:
         return features
-    return features @ np.random.default_rng(0).standard_normal([features.shape[1], _WIDTH], np.float32)
+    return features @ np.random.default_rng(0).standard_normal(
+        [features.shape[1], _WIDTH], np.float32
+    )

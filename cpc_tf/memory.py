@@ -16,7 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import tensorflow as tf
-from tensorflow.python.framework import op_def_registry  # nothing public says in which order outputs are named
+from tensorflow.python.framework import (
+    op_def_registry,
+)  # nothing public says in which order outputs are named
 
 from cpc_tf.settings import ConfigError
 
@@ -24,10 +26,29 @@ NodeDef = tf.compat.v1.NodeDef
 _Output = tuple[str, int]  # a node, and which of its outputs
 
 # Outputs that are memory which is there already.
-_NO_MEMORY = {"Const", "Identity", "NoOp", "Placeholder", "PreventGradient", "ReadVariableOp", "StopGradient"}
-_VIEWS = {"ExpandDims", "Identity", "IdentityN", "PreventGradient", "Reshape", "Squeeze", "StopGradient"}
+_NO_MEMORY = {
+    "Const",
+    "Identity",
+    "NoOp",
+    "Placeholder",
+    "PreventGradient",
+    "ReadVariableOp",
+    "StopGradient",
+}
+_VIEWS = {
+    "ExpandDims",
+    "Identity",
+    "IdentityN",
+    "PreventGradient",
+    "Reshape",
+    "Squeeze",
+    "StopGradient",
+}
 _IN_PLACE = {"Add", "AddV2", "BiasAdd", "Mul", "Relu", "ReluGrad", "Select", "SelectV2", "Sub"}
-_CGROUPS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
+_CGROUPS = (
+    ("memory.max", "memory.current"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+)
 
 
 def refuse_too_large(needed: float, flag: str, what: str, remedy: str) -> None:
@@ -57,7 +78,11 @@ def available(root: str = "/") -> float | None:
         if all(lines and lines[0].isdigit() for lines in numbers):  # 'max' is no limit
             # Memory that holds files can be taken back.
             statistics = _lines(pathlib.Path(root, "sys/fs/cgroup", most).parent / "memory.stat")
-            files = [line for line in statistics if line.startswith(("inactive_file ", "total_inactive_file "))]
+            files = [
+                line
+                for line in statistics
+                if line.startswith(("inactive_file ", "total_inactive_file "))
+            ]
             reclaimable = sum(float(line.split()[1]) for line in files)
             limits.append(max(0.0, float(numbers[0][0]) - float(numbers[1][0]) + reclaimable))
     return min(limits, default=None)
@@ -80,13 +105,17 @@ def estimated(graph: tf.Graph) -> float:
         if name not in taken:
             taken[name] = 0.0  # one that calls itself ends here
             if name in functions:
-                taken[name] = _taken(functions[name].node_def, functions[name].ret.values(), of_function)
+                taken[name] = _taken(
+                    functions[name].node_def, functions[name].ret.values(), of_function
+                )
         return taken[name]
 
     return _taken(definition.node, (), of_function)
 
 
-def _taken(nodes: Sequence[NodeDef], returned: Iterable[str], of_function: Callable[[str], float]) -> float:
+def _taken(
+    nodes: Sequence[NodeDef], returned: Iterable[str], of_function: Callable[[str], float]
+) -> float:
     """Returns the bytes that nodes take in their order; what a function returns counts where it is called."""
     named = {node.name: node for node in nodes}
     views: dict[_Output, _Output] = {}  # an output -> the one whose memory it shows
@@ -151,10 +180,15 @@ def _sizes(node: NodeDef) -> Iterator[float]:
     kinds = node.attr
     shapes = kinds["_output_shapes"].list.shape
     lists = (list(kinds[name].list.type) for name in ("output_types", "Tout", "T") if name in kinds)
-    kind = next((kinds[name].type for name in ("DstT", "T", "dtype") if name in kinds), tf.float32.as_datatype_enum)
+    kind = next(
+        (kinds[name].type for name in ("DstT", "T", "dtype") if name in kinds),
+        tf.float32.as_datatype_enum,
+    )
     dtypes = next(filter(None, lists), [kind] * len(shapes))
     for shape, kind in zip(shapes, dtypes):
         sides = [dim.size for dim in shape.dim]
         is_known = kind and not shape.unknown_rank and min(sides, default=0) >= 0
         dtype = tf.as_dtype(kind or tf.float32)
-        yield float(math.prod(sides) * dtype.size) if is_known and dtype.is_numpy_compatible else 0.0
+        yield (
+            float(math.prod(sides) * dtype.size) if is_known and dtype.is_numpy_compatible else 0.0
+        )

@@ -25,7 +25,15 @@ from cpc_tf.progress import waiting_for
 
 # No fused multiply-add, so that results round as in TensorFlow's separate operations and in PIL. The two -fno-... let
 # the compiler vectorise comparisons, floor and roots; they do not change values.
-FLAGS = ("-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DNDEBUG")
+FLAGS = (
+    "-O3",
+    "-shared",
+    "-fPIC",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-DNDEBUG",
+)
 
 # Name of operations that call Python, and so run only in the process that made them. Their errors have it in the text.
 IN_PYTHON = "in_python"
@@ -96,8 +104,17 @@ class Library:
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=path.parent) as folder:
                 library = pathlib.Path(folder, "library.so")
-                command = [compiler, *map(str, self.sources), "-o", str(library), f"-I{_SHARED}", *self._flags()]
-                with waiting_for(f"compiling the C++ operations of {self.name}, once for this machine"):
+                command = [
+                    compiler,
+                    *map(str, self.sources),
+                    "-o",
+                    str(library),
+                    f"-I{_SHARED}",
+                    *self._flags(),
+                ]
+                with waiting_for(
+                    f"compiling the C++ operations of {self.name}, once for this machine"
+                ):
                     done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
                     raise BuildError(f"{compiler} failed:\n{done.stderr.strip()[-2000:]}")
@@ -172,14 +189,19 @@ def matmul(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
 
     @tf.custom_gradient
     def run(a: tf.Tensor, b: tf.Tensor):
-        return product(a, b, 2, 2), lambda upstream: (product(upstream, b, 2, 1), product(upstream, a, 1, 1))
+        return product(a, b, 2, 2), lambda upstream: (
+            product(upstream, b, 2, 1),
+            product(upstream, a, 1, 1),
+        )
 
     return run(a, b)
 
 
 def _dot(a: tf.Tensor, b: tf.Tensor, a_axis: int, b_axis: int) -> tf.Tensor:
     """The batched product that sums over these axes of a and b, [G, ..., ...] each."""
-    from tensorflow.compiler.tf2xla.ops.gen_xla_ops import xla_dot  # no public operation takes a precision
+    from tensorflow.compiler.tf2xla.ops.gen_xla_ops import (
+        xla_dot,
+    )  # no public operation takes a precision
 
     # xla.DotDimensionNumbers: contracting dimensions of a and b, batch dimensions of a and b.
     fields = enumerate((a_axis, b_axis, 0, 0), start=1)

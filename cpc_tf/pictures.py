@@ -25,7 +25,9 @@ from cpc_tf.texts import PICTURES, shown, written
 _LIST = ".txt"
 _PREFETCH = 2  # batches
 _OF_8_BITS = (".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp")
-MAX_MEGAPIXELS = DataConfig.max_megapixels  # larger pictures are not decoded: a small file can fill the memory
+MAX_MEGAPIXELS = (
+    DataConfig.max_megapixels
+)  # larger pictures are not decoded: a small file can fill the memory
 MOST_BYTES = walk.most_bytes(MAX_MEGAPIXELS)
 
 One = Union[str, os.PathLike, np.ndarray, Image.Image]
@@ -63,7 +65,11 @@ class Pictures:
 
         A warning states it. Only files that may have more than 8 bits are read.
         """
-        paths = [self.paths[i] for i in self.read if walk.extension(os.fsdecode(self.paths[i])) not in _OF_8_BITS]
+        paths = [
+            self.paths[i]
+            for i in self.read
+            if walk.extension(os.fsdecode(self.paths[i])) not in _OF_8_BITS
+        ]
         if not paths:
             return None
 
@@ -72,13 +78,21 @@ class Pictures:
             return path, (about.bits > 8) & (about.pixels < tf.cast(MAX_MEGAPIXELS * 1e6, tf.int64))
 
         # `batches` names what is broken or cannot be read.
-        pairs = tf.data.Dataset.from_tensor_slices(paths).map(is_deep, num_parallel_calls=tf.data.AUTOTUNE)
-        deep = [path for path, is_of_16_bits in pairs.ignore_errors().as_numpy_iterator() if is_of_16_bits]
+        pairs = tf.data.Dataset.from_tensor_slices(paths).map(
+            is_deep, num_parallel_calls=tf.data.AUTOTUNE
+        )
+        deep = [
+            path
+            for path, is_of_16_bits in pairs.ignore_errors().as_numpy_iterator()
+            if is_of_16_bits
+        ]
         if not deep:
             return None
         low, high = check.measured(map(tf.io.read_file, deep[:: -(-len(deep) // check.MEASURED)]))
         what = "pictures have more than 8 bits, and the model does not say how to see them"
-        logging.warning("%d %s: their values %g to %g are scaled to 0 to 255", len(deep), what, low, high)
+        logging.warning(
+            "%d %s: their values %g to %g are scaled to 0 to 255", len(deep), what, low, high
+        )
         return low, high
 
     @property
@@ -86,12 +100,18 @@ class Pictures:
         """What tells pictures apart: of a file its path, absolute and without links, of an array its pixels' digest."""
         if self.arrays:
             pixels = map(_pixels, self.arrays)
-            return [(image.shape, hashlib.sha256(np.ascontiguousarray(image)).digest()) for image in pixels]
+            return [
+                (image.shape, hashlib.sha256(np.ascontiguousarray(image)).digest())
+                for image in pixels
+            ]
         return [path if b"://" in path else os.path.realpath(path) for path in self.paths]
 
     def take(self, indices: Sequence[int]) -> Pictures:
         """Returns these pictures."""
-        paths, arrays = ([column[i] for i in indices] if len(column) else [] for column in (self.paths, self.arrays))
+        paths, arrays = (
+            [column[i] for i in indices] if len(column) else []
+            for column in (self.paths, self.arrays)
+        )
         return Pictures([self.names[i] for i in indices], paths, arrays)
 
 
@@ -133,7 +153,9 @@ def find(images: Images, flag: str = "pictures") -> Pictures:
         root = path.rstrip("/") or "/"
         names = walk.images(root)
         if not names:
-            raise ConfigError(f"{where}: no picture in this folder; looked for {', '.join(walk.EXTENSIONS)}")
+            raise ConfigError(
+                f"{where}: no picture in this folder; looked for {', '.join(walk.EXTENSIONS)}"
+            )
         return Pictures([*map(written, names)], [os.fsencode(f"{root}/{name}") for name in names])
     if walk.extension(path) == _LIST and tf.io.gfile.exists(path):
         with tf.io.gfile.GFile(path, "rb") as file:
@@ -144,7 +166,9 @@ def find(images: Images, flag: str = "pictures") -> Pictures:
         if not tf.io.gfile.exists(path):
             raise ConfigError(f"{where}: there is no {shown(name)}; name {PICTURES}")
         if tf.io.gfile.isdir(path):
-            raise ConfigError(f"{where}: {shown(name)} is a folder; give one folder alone, or files")
+            raise ConfigError(
+                f"{where}: {shown(name)} is a folder; give one folder alone, or files"
+            )
     return Pictures([*map(written, files)], [*map(os.fsencode, paths)])
 
 
@@ -154,7 +178,9 @@ def _of_list(text: bytes, where: str) -> Pictures:
         raise ConfigError(f"{where} names no picture; it needs a path a line")
     if any(b"\0" in line for line in lines):
         raise ConfigError(f"{where}: not a list of paths")
-    return Pictures([written(os.fsdecode(line)) for line in lines], [os.path.expanduser(line) for line in lines])
+    return Pictures(
+        [written(os.fsdecode(line)) for line in lines], [os.path.expanduser(line) for line in lines]
+    )
 
 
 def _of_python(images: Any) -> Pictures:
@@ -166,7 +192,9 @@ def _of_python(images: Any) -> Pictures:
     are_files = [isinstance(each, (str, os.PathLike)) for each in items]
     if all(are_files):
         paths = [*map(os.fsencode, items)]
-        return Pictures([written(os.fsdecode(path)) for path in paths], [*map(os.path.expanduser, paths)])
+        return Pictures(
+            [written(os.fsdecode(path)) for path in paths], [*map(os.path.expanduser, paths)]
+        )
     if any(are_files):
         raise ConfigError("pictures: files beside arrays; give either files or arrays")
     for index, image in enumerate(items):
@@ -180,7 +208,9 @@ def _of_python(images: Any) -> Pictures:
             raise ConfigError(
                 f"picture {index}: an array of shape {list(pixels.shape)}; must be [height, width, 3], RGB"
             )
-        is_fraction = np.issubdtype(pixels.dtype, np.floating) and pixels.min() >= 0 and pixels.max() <= 1
+        is_fraction = (
+            np.issubdtype(pixels.dtype, np.floating) and pixels.min() >= 0 and pixels.max() <= 1
+        )
         if pixels.dtype != np.uint8 and not is_fraction:
             values = f"{pixels.dtype} values of {pixels.min():g} to {pixels.max():g}"
             raise ConfigError(f"picture {index}: {values}; must be uint8, or floats of 0 to 1")
@@ -219,7 +249,9 @@ def batches(
     def read(index: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         encoded = tf.io.read_file(path)
         about = header(encoded)
-        with tf.control_dependencies([tf.debugging.assert_less(about.pixels, tf.cast(MAX_MEGAPIXELS * 1e6, tf.int64))]):
+        with tf.control_dependencies(
+            [tf.debugging.assert_less(about.pixels, tf.cast(MAX_MEGAPIXELS * 1e6, tf.int64))]
+        ):
             return index, prepare(decode(encoded, least_side, intensity_range)), about.bits > 8
 
     def arrays() -> Iterator[tuple[int, np.ndarray]]:
@@ -232,7 +264,9 @@ def batches(
         prepared = indexed.map(lambda index, image: (index, prepare(image), False), **parallel)
     elif pictures.paths:
         paths = [pictures.paths[i] for i in pictures.read]
-        files = tf.data.Dataset.from_tensor_slices((np.array(pictures.read, np.int64), tf.constant(paths, tf.string)))
+        files = tf.data.Dataset.from_tensor_slices(
+            (np.array(pictures.read, np.int64), tf.constant(paths, tf.string))
+        )
         prepared = files.map(read, **parallel).ignore_errors()  # what fails is missing afterwards
     else:
         return
@@ -270,7 +304,9 @@ def why_not(path: bytes) -> str:
     return f"cannot be decoded: {walk.kind_of_file(path)}"
 
 
-def thumbnails(pictures: Pictures, side: int, intensity_range: IntensityRange | None = None) -> np.ndarray:
+def thumbnails(
+    pictures: Pictures, side: int, intensity_range: IntensityRange | None = None
+) -> np.ndarray:
     """Returns the whole of each picture on a white square; of a broken one the square: uint8 [N, side, side, 3]."""
 
     def shrink(image: tf.Tensor) -> tf.Tensor:
@@ -278,11 +314,15 @@ def thumbnails(pictures: Pictures, side: int, intensity_range: IntensityRange | 
         height, width = tf.unstack(tf.maximum(size * side // tf.reduce_max(size), 1))
         top, left = (side - height) // 2, (side - width) // 2
         margins = [[top, side - height - top], [left, side - width - left], [0, 0]]
-        padded = tf.pad(views.resize(image, height, width), margins, constant_values=tf.constant(255, tf.uint8))
+        padded = tf.pad(
+            views.resize(image, height, width), margins, constant_values=tf.constant(255, tf.uint8)
+        )
         return tf.ensure_shape(padded, [side, side, 3])
 
     squares = np.full([len(pictures), side, side, 3], 255, np.uint8)
-    for batch in batches(pictures, shrink, 32, least_side=side, intensity_range=intensity_range, quiet=True):
+    for batch in batches(
+        pictures, shrink, 32, least_side=side, intensity_range=intensity_range, quiet=True
+    ):
         if len(batch.indices):
             squares[batch.indices] = batch.images
     return squares

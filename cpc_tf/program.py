@@ -68,7 +68,9 @@ def run(words: Sequence[str]) -> int:
     except RunEnded as ended:
         print(f"error: {ended}", file=sys.stderr)
         return ended.status
-    except BrokenPipeError:  # as in `cpc-tf presets | head`; nothing is left to be written at the exit
+    except (
+        BrokenPipeError
+    ):  # as in `cpc-tf presets | head`; nothing is left to be written at the exit
         if word in COMMANDS:
             raise  # a training has not ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -164,4 +166,6 @@ def _presets(words: Sequence[str]) -> None:
     for name in names:
         header = cli.preset_header(name)
         print(f"{name}\n    {header.what}\n    Cost: {header.cost}")
-    print("\n`cpc-tf presets NAME` prints one. Use: cpc-tf pretrain --preset=photos/pretrain --workdir=runs/first")
+    print(
+        "\n`cpc-tf presets NAME` prints one. Use: cpc-tf pretrain --preset=photos/pretrain --workdir=runs/first"
+    )

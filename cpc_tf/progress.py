@@ -73,7 +73,11 @@ def waiting_for(what: str, progress: Progress | None = None) -> Iterator[None]:
         while not over.wait(wait):
             so_far = f"{duration(time.monotonic() - began)} so far"
             if _waits[-1:] == [over]:
-                print(f"{what}: {progress if progress and progress.rate else so_far}", file=stderr, flush=True)
+                print(
+                    f"{what}: {progress if progress and progress.rate else so_far}",
+                    file=stderr,
+                    flush=True,
+                )
             wait = _THEN[1]
 
     thread = threading.Thread(target=tell, daemon=True)

@@ -17,7 +17,10 @@ from cpc_tf.termination import name_of
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 RESTARTS = 20  # most within an hour
-LOST = {6: "another worker was lost", 8: "an input server was lost"}  # statuses of LostWorker and LostFeed
+LOST = {
+    6: "another worker was lost",
+    8: "an input server was lost",
+}  # statuses of LostWorker and LostFeed
 PAUSE = 5  # seconds before the first restart
 
 
@@ -40,10 +43,16 @@ def run(command: Sequence[str], restarts: int = RESTARTS, pause: float = PAUSE) 
             return status
         times = [each for each in times if time.monotonic() - each < 3600]
         if len(times) == restarts:
-            print(f"restart: {ended}; no more after {restarts} restarts within an hour", file=sys.stderr, flush=True)
+            print(
+                f"restart: {ended}; no more after {restarts} restarts within an hour",
+                file=sys.stderr,
+                flush=True,
+            )
             return status
         wait = pause * (len(times) + 1)
-        print(f"restart: {ended}; starting it again in {wait:g} seconds", file=sys.stderr, flush=True)
+        print(
+            f"restart: {ended}; starting it again in {wait:g} seconds", file=sys.stderr, flush=True
+        )
         until = time.monotonic() + wait
         while time.monotonic() < until:
             if received:
@@ -77,7 +86,10 @@ def _run_once(command: Sequence[str], received: Sequence[int]) -> tuple[str, int
 def main(words: Sequence[str]) -> int:
     """The tool. Takes the words of the command line after the program's name."""
     if words[:1] != ["--"] or not words[1:]:
-        print("error: name a command, e.g. python -m cpc_tf.restart -- python -m cpc_tf.pretrain", file=sys.stderr)
+        print(
+            "error: name a command, e.g. python -m cpc_tf.restart -- python -m cpc_tf.pretrain",
+            file=sys.stderr,
+        )
         return 2
     return run(words[1:])
 

@@ -136,7 +136,9 @@ class Settings:
     def __init_subclass__(cls):
         # With `from __future__ import annotations` types are strings; a flag needs the type itself.
         hints = typing.get_type_hints(cls)
-        cls.__annotations__ = {name: hints[name] for name in cls.__dict__.get("__annotations__", {})}
+        cls.__annotations__ = {
+            name: hints[name] for name in cls.__dict__.get("__annotations__", {})
+        }
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -156,7 +158,9 @@ class Settings:
 
     def numbers(self, name: str) -> list[float]:
         """Returns the numbers of a `listed` text such as '0.5,1,2'."""
-        return _numbers(getattr(self, name), type(self).__dataclass_fields__[name].metadata["listed"])
+        return _numbers(
+            getattr(self, name), type(self).__dataclass_fields__[name].metadata["listed"]
+        )
 
 
 def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
@@ -196,7 +200,9 @@ def unflatten(config_class: type, values: Mapping[str, Any]) -> Any:
         for field in dataclasses.fields(kind):
             default = getattr(defaults, field.name) if defaults else field.default
             nested = dataclasses.is_dataclass(field.type)
-            arguments[field.name] = filled(field.type, default) if nested else values.get(field.name, default)
+            arguments[field.name] = (
+                filled(field.type, default) if nested else values.get(field.name, default)
+            )
         return kind(**arguments)
 
     return filled(config_class, None)
@@ -213,7 +219,10 @@ def replace(config: Any, **values: Any) -> Any:
 def to_flagfile(config: Settings) -> str:
     """Returns a flag file of all settings: later changes of defaults do not change a recorded run."""
     values = flatten(config).items()
-    return "".join(f"--{name}={str(value).lower() if isinstance(value, bool) else value}\n" for name, value in values)
+    return "".join(
+        f"--{name}={str(value).lower() if isinstance(value, bool) else value}\n"
+        for name, value in values
+    )
 
 
 def open_settings(config: Settings) -> list[str]:
@@ -223,7 +232,11 @@ def open_settings(config: Settings) -> list[str]:
     def is_open(name: str) -> bool:
         return fields[name].metadata["derived"] and values[name] == fields[name].default
 
-    return [name for name, field in fields.items() if is_open(name) and is_open(field.metadata["instead"] or name)]
+    return [
+        name
+        for name, field in fields.items()
+        if is_open(name) and is_open(field.metadata["instead"] or name)
+    ]
 
 
 def derived(config: Any, values: Mapping[str, Any], source: str) -> tuple[Any, str]:
@@ -234,7 +247,8 @@ def derived(config: Any, values: Mapping[str, Any], source: str) -> tuple[Any, s
     """
     derivable = {name: values[name] for name in open_settings(config) if name in values}
     flags = " ".join(
-        f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}" for name, value in derivable.items()
+        f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}"
+        for name, value in derivable.items()
     )
     return replace(config, **derivable), f"from {source}: {flags}" if derivable else ""
 
@@ -248,7 +262,9 @@ def kept(config: Any, saved: Any) -> Any:
 def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any]]:
     """Returns {name: (value now, value saved)} of the settings that differ and that a resumed run must not change."""
     now, before = flatten(config), flatten(saved)
-    fixed = [field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]]
+    fixed = [
+        field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]
+    ]
     return {name: (now[name], before[name]) for name in fixed if now[name] != before[name]}
 
 
@@ -283,7 +299,11 @@ def assignments(text: str, flag: str = "set") -> dict[str, str]:
     """
     pairs = [part.partition("=") for part in re.split(r",\s*(?=\w+=)", text.strip())]
     if not all(equals and re.fullmatch(r"\w+", name) for name, equals, _ in pairs):
-        raise ConfigError(flag, texts.shown(text), f"must be NAME=VALUE with commas between, e.g. --{flag}=dropout=0.2")
+        raise ConfigError(
+            flag,
+            texts.shown(text),
+            f"must be NAME=VALUE with commas between, e.g. --{flag}=dropout=0.2",
+        )
     return {name: value for name, _, value in pairs}
 
 
@@ -291,7 +311,9 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     """Raises ConfigError if a value violates the metadata of its field."""
     rules = field.metadata
     if rules["choices"]:
-        wanted = "" if value in rules["choices"] else f"one of {', '.join(map(str, rules['choices']))}"
+        wanted = (
+            "" if value in rules["choices"] else f"one of {', '.join(map(str, rules['choices']))}"
+        )
     elif rules["listed"]:
         wanted = _wrong_list(str(value), rules)
     elif isinstance(value, str):
@@ -299,13 +321,17 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     else:
         wanted = _wrong_number(value, rules)
     if wanted:
-        raise ConfigError(field.name, texts.shown(value), f"must be {wanted} (default {field.default})")
+        raise ConfigError(
+            field.name, texts.shown(value), f"must be {wanted} (default {field.default})"
+        )
 
 
 def _wrong_number(value: float, rules: Mapping[str, Any]) -> str:
     """Returns what a number must be; '' if it is in its range."""
     minimum, above, maximum = (rules[name] for name in ("minimum", "above", "maximum"))
-    if isinstance(value, float) and not math.isfinite(value):  # whole numbers may be too large for a float
+    if isinstance(value, float) and not math.isfinite(
+        value
+    ):  # whole numbers may be too large for a float
         return "a finite number"
     if minimum is not None and value < minimum:
         return f"at least {minimum}"

@@ -18,7 +18,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))  # Windows has none
+_SIGNALS = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []),
+)  # Windows has none
 _PATIENCE = 3.0  # seconds that the main thread has to end by itself, in which it removes its locks and scratch files
 _HURRY = 0.5  # the same after a second signal
 _stderr: list[int] = []  # a copy of it, once signals are watched
@@ -142,7 +146,11 @@ def _handle(handler: Callable | signal.Handlers) -> dict:
     if threading.current_thread() is not threading.main_thread():
         return {}
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-    return {number: signal.signal(number, handler) for number in handlers if handlers[number] is not signal.SIG_IGN}
+    return {
+        number: signal.signal(number, handler)
+        for number in handlers
+        if handlers[number] is not signal.SIG_IGN
+    }
 
 
 def _leave_terminal(number: int) -> None:

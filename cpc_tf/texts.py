@@ -8,9 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 # How flags name pictures.
-PICTURES = (
-    "a folder (with all below it), a picture, several with commas between them, a .txt file with a path a line, or -"
-)
+PICTURES = "a folder (with all below it), a picture, several with commas between them, a .txt file with a path a line, or -"
 
 _LONGEST_VALUE = 4096  # characters, as of a path
 _SHOWN_VALUE, _SHOWN_WORD, _SHOWN_LINE = 80, 110, 900
@@ -18,8 +16,13 @@ _SHOWN_NAMES, _SHOWN_LETTERS = 20, 600  # of a list of files
 # Unicode categories: control characters, line ends, and surrogates, such as undecodable bytes of a command line.
 _NO_TEXT = ("Cc", "Zl", "Zp", "Cs")
 # What a spreadsheet runs as a formula (the last four in East Asian width), perhaps behind apostrophes, and numbers.
-_FORMULA, _NUMBER = re.compile(r"'*\s*[=@+\-\uff0b\uff0d\uff1d\uff20]"), re.compile(r"[+-]?[\d.]+(e[+-]?\d+)? ?%?")
-_QUOTED = re.compile(r'[,;\t\n\r"]')  # some spreadsheets take each of the first three for the end of a cell
+_FORMULA, _NUMBER = (
+    re.compile(r"'*\s*[=@+\-\uff0b\uff0d\uff1d\uff20]"),
+    re.compile(r"[+-]?[\d.]+(e[+-]?\d+)? ?%?"),
+)
+_QUOTED = re.compile(
+    r'[,;\t\n\r"]'
+)  # some spreadsheets take each of the first three for the end of a cell
 _PATTERN = "[]*?\\"  # characters with a meaning in patterns of file names
 
 

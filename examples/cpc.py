@@ -26,14 +26,20 @@ def main(pictures: str, steps: int = 1000, batch_size: int = 32) -> None:
     # Each picture becomes a 5x5 grid of patches of 32 px that overlap by half; each patch is augmented on its own.
     source = catalog.open_source(DataConfig(dataset=f"folder:{pictures}"), split="train")
     geometry = GeometryConfig(resize=104, image_size=96, patch_size=32, patch_stride=16)
-    batches = pipeline.batches(source, CPC.VIEW, geometry, AugmentConfig(), global_batch=batch_size, seed=SEED)
+    batches = pipeline.batches(
+        source, CPC.VIEW, geometry, AugmentConfig(), global_batch=batch_size, seed=SEED
+    )
 
     # The encoder maps each patch to a latent z. For each direction, a context network summarizes the rows above, and
     # linear heads predict the targets of rows further down among those of all patches in the batch (InfoNCE).
     keras.utils.set_random_seed(SEED)
     encoder = make_encoder(EncoderConfig(encoder="small"))
-    model = CPC(encoder, CPCConfig(directions=4, steps_to_ignore=1, steps_to_predict=3, context_dim=64))
-    optimizer = keras.optimizers.Adam(4e-4, beta_1=0.8, beta_2=0.999, epsilon=1e-8)  # appendix A; it clips, too
+    model = CPC(
+        encoder, CPCConfig(directions=4, steps_to_ignore=1, steps_to_predict=3, context_dim=64)
+    )
+    optimizer = keras.optimizers.Adam(
+        4e-4, beta_1=0.8, beta_2=0.999, epsilon=1e-8
+    )  # appendix A; it clips, too
 
     for batch in batches.take(1):
         model(batch["patches"])  # makes the variables
@@ -54,7 +60,9 @@ def main(pictures: str, steps: int = 1000, batch_size: int = 32) -> None:
 
     # What CPC is for: a vector for each picture.
     plain = pipeline.plain_patches(source, geometry, batch_size)  # the centre crop, not augmented
-    features = [tf.reduce_mean(model.encode(batch["patches"]), [1, 2]) for batch in plain]  # [B, D] each
+    features = [
+        tf.reduce_mean(model.encode(batch["patches"]), [1, 2]) for batch in plain
+    ]  # [B, D] each
     print(f"features: {tf.concat(features, 0).shape}")
 
 

@@ -27,7 +27,9 @@ def status(study: str, runs: Sequence[Run], found: Sequence[dict]) -> list[str]:
     for run in runs:
         record, other = records.find(run.fields, run.steps, found)
         kind = "done" if record else "of other settings" if other else "missing"
-        kinds[kind].append(f"    {', '.join(f'{name}={value}' for name, value in run.fields.items())}: {other}")
+        kinds[kind].append(
+            f"    {', '.join(f'{name}={value}' for name, value in run.fields.items())}: {other}"
+        )
     strays = sum(not any(run.fields.items() <= record.items() for run in runs) for record in found)
     counts = [f"{len(lines)} {kind}" for kind, lines in kinds.items()] + [f"{strays} of no run"]
     return [f"{study}: {', '.join(counts)}", *kinds["of other settings"]]
@@ -45,11 +47,16 @@ def main(argv: Sequence[str]) -> None:
     )
     if not argv[1:]:
         for name in runner.STUDIES:
-            print("\n".join(status(name, runner.load(name).runs(places), records.read(name))), flush=True)
+            print(
+                "\n".join(status(name, runner.load(name).runs(places), records.read(name))),
+                flush=True,
+            )
         return
     if argv[1] == "paper":
         try:
-            rows_of_paper.main(given.table, given.row, given.work, given.seeds, given.also, given.dry_run)
+            rows_of_paper.main(
+                given.table, given.row, given.work, given.seeds, given.also, given.dry_run
+            )
         except ConfigError as error:
             sys.exit(f"error: {error}")
         return
@@ -62,7 +69,9 @@ def main(argv: Sequence[str]) -> None:
 
     def chosen() -> list[Run]:
         return [
-            run for run in study.runs(places) if wanted.items() <= {k: str(v) for k, v in run.fields.items()}.items()
+            run
+            for run in study.runs(places)
+            if wanted.items() <= {k: str(v) for k, v in run.fields.items()}.items()
         ]
 
     runs, done = chosen(), 0
@@ -70,24 +79,41 @@ def main(argv: Sequence[str]) -> None:
         fields = ", ".join(study.runs(places)[0].fields)
         sys.exit(f"--only={' '.join(given.only)}: no run of {argv[1]} has these; fields: {fields}")
     while len(runs) > done:  # the records of these may ask for more
-        done, found = len(runs), runner.carry_out(argv[1], runs, given.cores, getattr(study, "keep", None))
+        done, found = (
+            len(runs),
+            runner.carry_out(argv[1], runs, given.cores, getattr(study, "keep", None)),
+        )
         runs = chosen()
     print(study.table(found))
 
 
 if __name__ == "__main__":
     flags.DEFINE_string("work", Places().work, "folder of the runs")
-    flags.DEFINE_string("pictures", Places().pictures, "folder of imagenette-224: train/CLASS and val/CLASS")
+    flags.DEFINE_string(
+        "pictures", Places().pictures, "folder of imagenette-224: train/CLASS and val/CLASS"
+    )
     flags.DEFINE_string("boxes", Places().boxes, "folder of bccd-voc")
-    flags.DEFINE_string("drawings", Places().drawings, "folder of Debian's openclipart-png, for coverage")
-    flags.DEFINE_float("minutes", Places().minutes, "time of each objective on one core, for rivals")
-    flags.DEFINE_multi_string("only", [], "FIELD=VALUE: only runs whose record has it; may be repeated")
-    flags.DEFINE_integer("cores", 0, "runs at a time; 0: one a GPU, or one a core where there is no GPU")
+    flags.DEFINE_string(
+        "drawings", Places().drawings, "folder of Debian's openclipart-png, for coverage"
+    )
+    flags.DEFINE_float(
+        "minutes", Places().minutes, "time of each objective on one core, for rivals"
+    )
+    flags.DEFINE_multi_string(
+        "only", [], "FIELD=VALUE: only runs whose record has it; may be repeated"
+    )
+    flags.DEFINE_integer(
+        "cores", 0, "runs at a time; 0: one a GPU, or one a core where there is no GPU"
+    )
     flags.DEFINE_string("table", "", f"of `paper`: {', '.join(rows_of_paper.TABLES)}")
     flags.DEFINE_string("row", "", "of `paper`: name of a row, or a part of names")
-    flags.DEFINE_integer("seeds", 1, "of `paper`: runs of each, with an encoder of its own", lower_bound=1)
+    flags.DEFINE_integer(
+        "seeds", 1, "of `paper`: runs of each, with an encoder of its own", lower_bound=1
+    )
     flags.DEFINE_multi_string(
-        "also", [], "of `paper`: a flag of all trainings, --data_dir=x, or pretrain:--batch_size=256"
+        "also",
+        [],
+        "of `paper`: a flag of all trainings, --data_dir=x, or pretrain:--batch_size=256",
     )
     flags.DEFINE_bool("dry_run", False, "of `paper`: list the runs and their cost, and run nothing")
     app.run(main)

@@ -64,7 +64,11 @@ class Comparison(NamedTuple):
     def cells(self) -> list[str]:
         """The place, mean, interval, number and outcome."""
         sign = "" if self.bound else "+"
-        interval = f"{self.interval[0]:{sign}.1f} to {self.interval[1]:{sign}.1f}" if self.interval else "-"
+        interval = (
+            f"{self.interval[0]:{sign}.1f} to {self.interval[1]:{sign}.1f}"
+            if self.interval
+            else "-"
+        )
         mean = f"{statistics.fmean(self.differences):{sign}.1f}"
         return [self.where, mean, interval, str(len(self.differences)), self.outcome]
 
@@ -88,7 +92,9 @@ class Claim(NamedTuple):
             return f"{OPEN}: {why}" if why else UNTESTED
         if judged in ([YES], [NO], [OPEN]):
             return f"{judged[0]}: {', '.join(places[judged[0]])}"
-        return "in part: " + "; ".join(f"{outcome}: {', '.join(places[outcome])}" for outcome in judged)
+        return "in part: " + "; ".join(
+            f"{outcome}: {', '.join(places[outcome])}" for outcome in judged
+        )
 
 
 def claims(read: Read) -> list[Claim]:
@@ -127,10 +133,18 @@ def comparisons(read: Read) -> str:
     return markdown(["claim", "where", "ahead by", "95 % interval", "n", "outcome"], rows)
 
 
-def paired(ours: Iterable[dict], theirs: Iterable[dict], of: Sequence[Callable[[dict], float]]) -> list[float]:
+def paired(
+    ours: Iterable[dict], theirs: Iterable[dict], of: Sequence[Callable[[dict], float]]
+) -> list[float]:
     """Differences in points of the runs of each seed that both have, by a function of each side's records."""
-    values = [{record["seed"]: value(record) for record in side} for side, value in zip((ours, theirs), of)]
-    return [100 * (values[0][seed] - values[1][seed]) for seed in sorted(values[0].keys() & values[1].keys())]
+    values = [
+        {record["seed"]: value(record) for record in side}
+        for side, value in zip((ours, theirs), of)
+    ]
+    return [
+        100 * (values[0][seed] - values[1][seed])
+        for seed in sorted(values[0].keys() & values[1].keys())
+    ]
 
 
 def doubt_of(dataset: str) -> str:
@@ -141,12 +155,22 @@ def doubt_of(dataset: str) -> str:
 def _points(records: Sequence[dict], features: str) -> Iterator[tuple[str, float, list[dict]]]:
     """Dataset, fraction of the labels and records of each point of the curves."""
     for dataset in dict.fromkeys(record["dataset"] for record in records):
-        own = [record for record in records if (record["dataset"], record["features"]) == (dataset, features)]
+        own = [
+            record
+            for record in records
+            if (record["dataset"], record["features"]) == (dataset, features)
+        ]
         for fraction in sorted({record["label_fraction"] for record in own}):
-            yield dataset, fraction, [record for record in own if record["label_fraction"] == fraction]
+            yield (
+                dataset,
+                fraction,
+                [record for record in own if record["label_fraction"] == fraction],
+            )
 
 
-def _curve(records: Sequence[dict], ours: tuple[str, str], theirs: tuple[str, str]) -> Iterator[Comparison]:
+def _curve(
+    records: Sequence[dict], ours: tuple[str, str], theirs: tuple[str, str]
+) -> Iterator[Comparison]:
     """At each point of the curves: (features, phase; '' is the last) against another."""
 
     def top1(phase: str) -> Callable[[dict], float]:
@@ -156,7 +180,9 @@ def _curve(records: Sequence[dict], ours: tuple[str, str], theirs: tuple[str, st
     for dataset, fraction, own in _points(records, ours[0]):
         found = paired(own, others.get((dataset, fraction), []), [top1(ours[1]), top1(theirs[1])])
         if found:
-            yield Comparison(f"`{dataset}` with {100 * fraction:g} %", found, doubt=doubt_of(dataset))
+            yield Comparison(
+                f"`{dataset}` with {100 * fraction:g} %", found, doubt=doubt_of(dataset)
+            )
 
 
 def gains(records: Sequence[dict], dataset: str, fraction: float) -> list[float]:
@@ -167,7 +193,10 @@ def gains(records: Sequence[dict], dataset: str, fraction: float) -> list[float]
         if of == dataset
     ]
     points = {point[:2]: point[2] for point in _points(records, "CPC")}
-    found = [interpolated(baseline, r["num_train_labels"], r["top1"]) for r in points.get((dataset, fraction), [])]
+    found = [
+        interpolated(baseline, r["num_train_labels"], r["top1"])
+        for r in points.get((dataset, fraction), [])
+    ]
     return [each.factor for each in found if each]
 
 
@@ -175,7 +204,9 @@ def _gains(records: Sequence[dict]) -> Iterator[Comparison]:
     for dataset, fraction, _ in _points(records, "CPC"):
         found = gains(records, dataset, fraction)
         if found and fraction <= 0.1:  # with more the baseline's curve ends too early
-            yield Comparison(f"`{dataset}` with {100 * fraction:g} %", found, bound=2.0, doubt=doubt_of(dataset))
+            yield Comparison(
+                f"`{dataset}` with {100 * fraction:g} %", found, bound=2.0, doubt=doubt_of(dataset)
+            )
 
 
 def _propagation(records: Sequence[dict]) -> Iterator[Comparison]:
@@ -188,7 +219,9 @@ def _propagation(records: Sequence[dict]) -> Iterator[Comparison]:
         ours = cells.get((dataset, fraction, "CPC", "none"), [])
         found = paired(ours, own, [_top1] * 2)
         if features == "pixels" and method != "none" and found:
-            yield Comparison(f"`{dataset}` with {100 * fraction:g} %, {method}", found, doubt=doubt_of(dataset))
+            yield Comparison(
+                f"`{dataset}` with {100 * fraction:g} %, {method}", found, doubt=doubt_of(dataset)
+            )
 
 
 def _top1(record: dict) -> float:
@@ -199,7 +232,10 @@ def _rungs(read: Read, before: str, after: str) -> Iterator[Comparison]:
     """What a rung of the ladder is ahead of an earlier one, by each kind of classifier."""
     found = read("ladder")
     for classifier in dict.fromkeys(record["classifier"] for record in found):
-        of = [[r for r in found if (r["rung"], r["classifier"]) == (rung, classifier)] for rung in (after, before)]
+        of = [
+            [r for r in found if (r["rung"], r["classifier"]) == (rung, classifier)]
+            for rung in (after, before)
+        ]
         differences = paired(*of, [ladders.top1] * 2)
         if differences:
             yield Comparison(f"`photos`, {classifier}", differences, doubt=doubt_of("photos"))
@@ -207,13 +243,19 @@ def _rungs(read: Read, before: str, after: str) -> Iterator[Comparison]:
 
 def _policies(records: Sequence[dict], before: str, after: str) -> Iterator[Comparison]:
     for dataset in dict.fromkeys(record["dataset"] for record in records):
-        of = [[r for r in records if (r["policy"], r["dataset"]) == (name, dataset)] for name in (after, before)]
+        of = [
+            [r for r in records if (r["policy"], r["dataset"]) == (name, dataset)]
+            for name in (after, before)
+        ]
         if differences := paired(*of, [_top1] * 2):
             yield Comparison(f"`{dataset}`", differences, doubt=doubt_of(dataset))
 
 
 def _boxes(records: Sequence[dict]) -> Iterator[Comparison]:
     for dataset in dict.fromkeys(record["dataset"] for record in records):
-        of = [[r for r in records if (r["features"], r["dataset"]) == (w, dataset)] for w in ("CPC", "supervised")]
+        of = [
+            [r for r in records if (r["features"], r["dataset"]) == (w, dataset)]
+            for w in ("CPC", "supervised")
+        ]
         if differences := paired(*of, [lambda record: record["map11"]] * 2):
             yield Comparison(f"`{dataset}`", differences, doubt=doubt_of(dataset))

@@ -44,13 +44,19 @@ def mean_latents(module: str, pictures: str, split: str, whole: bool = False) ->
     """Each image's label and the mean of its patch grid's latents, or of the map of the whole image."""
     card = EncoderName.parse(module).card()
     geometry, trained = card.geometry, card.training
-    policy = AugmentConfig(trained.augment or "none", trained.augment_changes or "").policy  # grey if it saw grey alone
+    policy = AugmentConfig(
+        trained.augment or "none", trained.augment_changes or ""
+    ).policy  # grey if it saw grey alone
     encode = load_patch_encoder(module, 0, geometry.patch_size).patch_latents
     split = "test" if (pictures, split) == ("photos", "val") else split
-    source = catalog.open_labelled(DataConfig(dataset=dataset(pictures), split=split), split, "split")
+    source = catalog.open_labelled(
+        DataConfig(dataset=dataset(pictures), split=split), split, "split"
+    )
     if whole:  # a grid of one patch
         images = pipeline.plain_images(source, geometry, 64, policy=policy)
-        found = encode_dataset(images, lambda x: encode(x[:, None, None]), source.num_examples, split, "image")
+        found = encode_dataset(
+            images, lambda x: encode(x[:, None, None]), source.num_examples, split, "image"
+        )
     else:
         patches = pipeline.plain_patches(source, geometry, 64, policy=policy)
         found = encode_dataset(patches, encode, source.num_examples, split)
@@ -79,8 +85,12 @@ def read_off(train: Labelled, test: Labelled) -> dict[str, float]:
         scores = []
         for seed in range(SEEDS if part < 1 else 1):
             labels = LabelsConfig(label_fraction=part, held_out=0.0)
-            chosen = choose_labels(train[1], tuple(map(str, range(train[1].max() + 1))), labels, seed).chosen
-            model = LogisticRegression(C=inverse_penalty, max_iter=2000).fit(features[chosen], train[1][chosen])
+            chosen = choose_labels(
+                train[1], tuple(map(str, range(train[1].max() + 1))), labels, seed
+            ).chosen
+            model = LogisticRegression(C=inverse_penalty, max_iter=2000).fit(
+                features[chosen], train[1][chosen]
+            )
             scores.append(model.score(tested, test[1]))
         found[f"{part:g}"] = float(np.mean(scores))
     return found
@@ -91,7 +101,9 @@ def main(_) -> None:
     values = flags.FLAGS
     try:
         splits = ["train", "val"] if values.test == "val" else ["train"]
-        parts = [mean_latents(values.module, values.pictures, split, values.whole) for split in splits]
+        parts = [
+            mean_latents(values.module, values.pictures, split, values.whole) for split in splits
+        ]
         parts = parts if values.test == "val" else held_out(*parts)
     except ConfigError as error:
         sys.exit(str(error))
@@ -108,7 +120,9 @@ def main(_) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string("module", None, "directory of a module of ours", required=True)
-    flags.DEFINE_string("pictures", None, "photos, or a folder with train/CLASS and val/CLASS", required=True)
+    flags.DEFINE_string(
+        "pictures", None, "photos, or a folder with train/CLASS and val/CLASS", required=True
+    )
     flags.DEFINE_enum("test", "held_out", ["held_out", "val"], "what is tested on")
     flags.DEFINE_bool("whole", False, "the map of the whole image in place of its patches' latents")
     flags.DEFINE_string("output", "", "JSON file to write, too")

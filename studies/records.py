@@ -17,11 +17,18 @@ from cpc_tf.files import write_file
 from cpc_tf.settings import flatten, leaves
 
 FOLDER = pathlib.Path(__file__).parent
-CONFIGS = {"export": ExportConfig, **{f"cpc_tf.{name}": task.config for name, task in TASKS.items()}}
+CONFIGS = {
+    "export": ExportConfig,
+    **{f"cpc_tf.{name}": task.config for name, task in TASKS.items()},
+}
 # Flags that name a place, or the run. Of the first ones the last part of the path is compared, the others do not count.
 NAMED = ("dataset", "pictures", "boxes", "drawings", "encoder", "initial_encoder")
 PLACES = ("module", "workdir", "output", "data_dir", "rung")
-GIVEN = ("--encoder=", "--initial_encoder=", "--module=")  # of a command: modules, whose values count
+GIVEN = (
+    "--encoder=",
+    "--initial_encoder=",
+    "--module=",
+)  # of a command: modules, whose values count
 
 Command = Sequence[str]  # module and flags
 Steps = Sequence[tuple]  # of (Command, file that the command writes last)
@@ -55,7 +62,9 @@ def find(fields: dict, steps: Steps, records: Sequence[dict]) -> tuple[dict | No
     for record in records:
         if fields.items() <= record.items():
             recorded = record.get("weights", {})
-            changed = [name for name in recorded if recorded[name] != values.get(name, recorded[name])]
+            changed = [
+                name for name in recorded if recorded[name] != values.get(name, recorded[name])
+            ]
             other = f"made with other weights of {', '.join(changed)}" if changed else ""
             other = difference(record["settings"], commands) or other
             if not other:
@@ -67,7 +76,10 @@ def settings(command: Command) -> dict[str, str]:
     """{flag: value} of a command, with the values of its presets and the defaults; its module has the key ''."""
     module, *words = command
     values = flatten(cli.parse(CONFIGS[module], words)) if module in CONFIGS else _given(words)
-    return {"": module, **{name: _text(name, value) for name, value in values.items() if name not in PLACES}}
+    return {
+        "": module,
+        **{name: _text(name, value) for name, value in values.items() if name not in PLACES},
+    }
 
 
 def as_line(command: Command) -> str:
@@ -92,14 +104,25 @@ def difference(lines: Sequence[str], commands: Sequence[Command]) -> str:
         fields = [field for _, field in leaves(config)] if config else []
         default = {field.name: _text(field.name, field.default) for field in fields}
         # Where the length is given in steps, the number of epochs says nothing, and the other way round.
-        instead = {field.name: field.metadata["instead"] for field in fields if field.metadata["instead"]}
+        instead = {
+            field.name: field.metadata["instead"] for field in fields if field.metadata["instead"]
+        }
         given = {name for name, other in instead.items() if float(new.get(other, 0))}
-        names = [name for name in [*new, *(() if config else old.keys() - new.keys())] if name not in given]
+        names = [
+            name
+            for name in [*new, *(() if config else old.keys() - new.keys())]
+            if name not in given
+        ]
         pairs = {name: (old.get(name, default.get(name)), new.get(name)) for name in names}
         other = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
         if other:
-            sides = (" ".join(f"--{n}={pair[i]}" for n, pair in other.items() if pair[i] is not None) for i in (0, 1))
-            return "made with {} where this study has {}".format(*(side or "nothing" for side in sides))
+            sides = (
+                " ".join(f"--{n}={pair[i]}" for n, pair in other.items() if pair[i] is not None)
+                for i in (0, 1)
+            )
+            return "made with {} where this study has {}".format(
+                *(side or "nothing" for side in sides)
+            )
     return ""
 
 
@@ -111,7 +134,11 @@ def weights(steps: Steps) -> dict[str, str]:
     found = {}
     for place in given:
         folder = place.rpartition(":")[2]
-        files = [] if "://" in place or folder in made else sorted(pathlib.Path(folder, "variables").glob("*"))
+        files = (
+            []
+            if "://" in place or folder in made
+            else sorted(pathlib.Path(folder, "variables").glob("*"))
+        )
         if files:
             values = b"".join(file.name.encode() + file.read_bytes() for file in files)
             found[_last_part(place)] = hashlib.sha256(values).hexdigest()[:16]

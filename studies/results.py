@@ -39,7 +39,11 @@ MARKED = re.compile(r"(<!-- results:(\w+) -->\n)(.*?)(<!-- /results -->)", re.DO
 def of(study: str, **fields: str) -> list[dict]:
     """The records of a study with some fields, but for those of other settings than the study has today."""
     found = [record for record in records.read(study) if fields.items() <= record.items()]
-    runs = [run for run in runner.load(study).runs(runner.Places()) if fields.items() <= run.fields.items()]
+    runs = [
+        run
+        for run in runner.load(study).runs(runner.Places())
+        if fields.items() <= run.fields.items()
+    ]
     right = [records.find(run.fields, run.steps, found)[0] for run in runs]
     return [record for record in found if record in right]
 
@@ -60,8 +64,15 @@ def hand_table(name: str) -> str:
 
 # Study, or dataset of the label curve -> what n runs are: what differs between them.
 OVER = {
-    **{"augmentation": "encoders", "ladder": "encoders", "photos": "encoders, each with its own labels"},
-    **{"imagenette-224": "encoders, each with its own labels", "imagenette-128px": "choices of labels, on one encoder"},
+    **{
+        "augmentation": "encoders",
+        "ladder": "encoders",
+        "photos": "encoders, each with its own labels",
+    },
+    **{
+        "imagenette-224": "encoders, each with its own labels",
+        "imagenette-128px": "choices of labels, on one encoder",
+    },
     "transfer": "choices of labels, at 64 px with an encoder each",
     "label": "choices of four fifths of the pictures",
     "detection": "encoders at 64 px, detectors on one encoder at 128 px",
@@ -78,7 +89,11 @@ def origin(found: Sequence[dict], study: str, only: str = "", over: str = "") ->
     days = sorted({record["date"] for record in found})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     processors = ", ".join(sorted({record["machine"].rpartition(", ")[2] for record in found}))
-    cores = "one core a run, " if all(record["machine"].startswith("one core") for record in found) else ""
+    cores = (
+        "one core a run, "
+        if all(record["machine"].startswith("one core") for record in found)
+        else ""
+    )
     command = f"python -m studies {study}{only and f' --only={only}'}"
     link = f"[{len(found)} records](studies/{study}/records.json)"
     spreads = f" ±: standard deviation over n {OVER[over]}." if over in OVER else ""
@@ -108,7 +123,11 @@ def gain(dataset: str, phase: str, fraction: float) -> str:
             baseline.setdefault(record["num_train_labels"], []).append(record["top1"])
     own = curves.at(found, "CPC", fraction)
     points = [(labels, _mean(values)) for labels, values in baseline.items()]
-    return str(interpolated(points, own[0]["num_train_labels"], _mean(curves.top1(own, phase)))) if own else "-"
+    return (
+        str(interpolated(points, own[0]["num_train_labels"], _mean(curves.top1(own, phase))))
+        if own
+        else "-"
+    )
 
 
 def _interval(dataset: str, fraction: float) -> str:
@@ -131,7 +150,10 @@ def gains() -> str:
         ("imagenette-224", ""),
         ("photos", ""),
     ):
-        found = [gain(dataset, phase, part) + ("" if phase else _interval(dataset, part)) for part in parts]
+        found = [
+            gain(dataset, phase, part) + ("" if phase else _interval(dataset, part))
+            for part in parts
+        ]
         rows.append([f"`{dataset}`, {phase or 'fine-tuned'}", *found])
     rows.append(["`paper:` ImageNet, fine-tuned", *paper.GAIN["top1"][: len(parts)]])
     return markdown(["times as many labels", *(f"{100 * part:g} %" for part in parts)], rows)
@@ -146,23 +168,34 @@ def ladder() -> str:
     """Fig. 3: ours with the classifiers that were trained, and what the paper's text says each rung brought."""
     rungs = dict.fromkeys(run.fields["rung"] for run in runner.load("ladder").runs(runner.Places()))
     said = {**paper.LADDER, ladders.OURS: ("instead of PA, ours", "")}
-    titles = {"augmented": "`photos`, linear top-1, %, augmented", "plain": "`photos`, linear top-1, %, not augmented"}
+    titles = {
+        "augmented": "`photos`, linear top-1, %, augmented",
+        "plain": "`photos`, linear top-1, %, not augmented",
+    }
     tried = [name for name in ladders.CLASSIFIERS if of("ladder", classifier=name)]
     lines = [[titles[name], *(top1_of_rung(rung, name) for rung in rungs)] for name in tried]
     lines.append(["`paper:` ImageNet, points", *(said[rung][1] or "-" for rung in rungs)])
-    names = [f"{'+ ' if rung not in ('v1', ladders.OURS) else ''}{rung}: {said[rung][0]}" for rung in rungs]
+    names = [
+        f"{'+ ' if rung not in ('v1', ladders.OURS) else ''}{rung}: {said[rung][0]}"
+        for rung in rungs
+    ]
     return markdown(["", *names], lines) + origin(of("ladder"), "ladder", over="ladder")
 
 
 def accuracy(dataset: str, features: str, fraction: float, phase: str = "") -> str:
     """Top-1 at one point of a label curve."""
-    return spread(curves.top1(curves.at(of("label_curve", dataset=dataset), features, fraction), phase))
+    return spread(
+        curves.top1(curves.at(of("label_curve", dataset=dataset), features, fraction), phase)
+    )
 
 
 def transfer() -> str:
     """1 % of the labels of `photos`, on the module adapted to them and without it."""
     rows = [
-        ["**the module, adapted for 12 epochs, frozen**", f"**{accuracy('photos-128px', 'CPC', 0.01, 'frozen')}**"],
+        [
+            "**the module, adapted for 12 epochs, frozen**",
+            f"**{accuracy('photos-128px', 'CPC', 0.01, 'frozen')}**",
+        ],
         ["the same, fine-tuned", accuracy("photos-128px", "CPC", 0.01)],
         ["`small` at 64 px, pre-trained on `photos`, fine-tuned", accuracy("photos", "CPC", 0.01)],
         ["supervised baseline, `small` at 64 px", accuracy("photos", "pixels", 0.01)],
@@ -186,7 +219,9 @@ def paper_results() -> str:
     table, rows = paper.TABLE_2["top1"], []
     for part, own, baseline in zip(paper.FRACTIONS, table[paper.CPC], table[paper.PIXELS]):
         if part in (0.01, 0.1, 1.0):
-            rows.append([f"ImageNet, {100 * part:g} % of the labels, top-1", own, f"{baseline}, supervised"])
+            rows.append(
+                [f"ImageNet, {100 * part:g} % of the labels, top-1", own, f"{baseline}, supervised"]
+            )
     *others, linear = (line for lines in paper.TABLE_1.values() for line in lines)
     best = max((line for line in others if line[2]), key=lambda line: line[2])
     rows.append(["ImageNet, linear classifier, top-1", linear[2], f"{best[2]}, {best[0]}"])
@@ -199,10 +234,14 @@ def summary() -> str:
     """A line for each claim."""
     large = "imagenette-128px"
     step, torch = (by_hand()["speed"]["rows"][row][1].strip("*") for row in (0, 2))
-    native, reference = (by_hand()["augmentation_speed"]["rows"][row][1].strip("*") for row in (0, 1))
+    native, reference = (
+        by_hand()["augmentation_speed"]["rows"][row][1].strip("*") for row in (0, 1)
+    )
 
     def boxes(dataset: str, features: str) -> str:
-        return spread(record["map11"] for record in of("detection", dataset=dataset, features=features))
+        return spread(
+            record["map11"] for record in of("detection", dataset=dataset, features=features)
+        )
 
     labels, other = "supervised baseline", "trained on other labels"
     rows = [
@@ -226,7 +265,8 @@ def summary() -> str:
         ["augmentation", "augmentation on one core, images/s", native, f"{reference}, TensorFlow's operations"],
     ]  # fmt: skip
     return markdown(
-        ["", "CPC", "compared with"], [[f"[{text}](docs/results.md#{a})", *more] for a, text, *more in rows]
+        ["", "CPC", "compared with"],
+        [[f"[{text}](docs/results.md#{a})", *more] for a, text, *more in rows],
     )
 
 
@@ -235,7 +275,12 @@ def of_programs(table: Callable[[Sequence[dict]], str]) -> str:
     return table(compiled.read(compiled.FILE))
 
 
-PROGRAMS = {"scale": scale.training, "growth": scale.growth, "programs": compiled.programs, "wire": compiled.wire}
+PROGRAMS = {
+    "scale": scale.training,
+    "growth": scale.growth,
+    "programs": compiled.programs,
+    "wire": compiled.wire,
+}
 OF_STUDIES = ("augmentation", "causes", "coverage", "health", "label", "rivals")
 TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(hand_table, name) for name in by_hand()},
@@ -265,7 +310,11 @@ PICTURES: dict[str, Callable[[], bytes]] = {
 
 def documents() -> list[pathlib.Path]:
     """The files that may have marked tables."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(records.FOLDER.glob("*/README.md"))]
+    return [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted(records.FOLDER.glob("*/README.md")),
+    ]
 
 
 def filled(text: str, depth: int) -> str:

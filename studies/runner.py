@@ -90,7 +90,13 @@ def pretrained(folder: str, preset: str, more: Command) -> list[tuple[Command, s
 
 def linear(folder: str, more: Command, name: str = "linear") -> tuple[Command, str]:
     """The step that classifies on the SavedModel in FOLDER/hub, without baselines, in FOLDER/NAME."""
-    command = ["cpc_tf.linear", *more, "--nobaselines", f"--encoder=graph:{folder}/hub", f"--workdir={folder}/{name}"]
+    command = [
+        "cpc_tf.linear",
+        *more,
+        "--nobaselines",
+        f"--encoder=graph:{folder}/hub",
+        f"--workdir={folder}/{name}",
+    ]
     return command, f"{folder}/{name}/result.json"
 
 
@@ -132,7 +138,9 @@ def carry_out(
         known, other = records.find(run.fields, run.steps, records.read(study))
         todo += [] if known else [run]
         if other:
-            print(f"{study}: {run.fields}: the record was {other}; a new run replaces it", flush=True)
+            print(
+                f"{study}: {run.fields}: the record was {other}; a new run replaces it", flush=True
+            )
     free: Queue[Slot] = Queue()
     for slot in slots(cores):
         free.put(slot)
@@ -149,7 +157,9 @@ def carry_out(
         return ""
 
     with ThreadPoolExecutor(free.qsize()) as pool:
-        for done, outcome in enumerate(as_completed([pool.submit(carry_out_one, run) for run in todo]), 1):
+        for done, outcome in enumerate(
+            as_completed([pool.submit(carry_out_one, run) for run in todo]), 1
+        ):
             print(f"{study}: {done}/{len(todo)}  {outcome.result()}".rstrip(), flush=True)
     found = [records.find(run.fields, run.steps, records.read(study))[0] for run in runs]
     return [record for record in found if record]
@@ -171,8 +181,14 @@ def _step(steps: Sequence[tuple[Command, str]], slot: Slot) -> str:
         found, there = file.read().splitlines(), os.path.exists(made)
         if there and not found:
             return f"{made}: there already, and nothing says what made it; move its folder away"
-        if found and (other := records.difference(found, wanted)) and os.path.exists(os.path.dirname(made)):
-            return f"{made}: there already{'' if there else ' in part'}, {other}; move its folder away"
+        if (
+            found
+            and (other := records.difference(found, wanted))
+            and os.path.exists(os.path.dirname(made))
+        ):
+            return (
+                f"{made}: there already{'' if there else ' in part'}, {other}; move its folder away"
+            )
         if there:
             return ""
         file.truncate(0)
@@ -181,9 +197,16 @@ def _step(steps: Sequence[tuple[Command, str]], slot: Slot) -> str:
         line = ["taskset", "-c", ",".join(map(str, slot.cores)), sys.executable, "-m", *command]
         environment = {**os.environ, "CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu else None
         done = subprocess.run(
-            line, env=environment, capture_output=True, text=True, check=False, pass_fds=[file.fileno()]
+            line,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            pass_fds=[file.fileno()],
         )
-    return f"{shlex.join(command)}: {done.stderr.strip().splitlines()[-1:]}" if done.returncode else ""
+    return (
+        f"{shlex.join(command)}: {done.stderr.strip().splitlines()[-1:]}" if done.returncode else ""
+    )
 
 
 def _record(run: Run, keep: Callable[[dict, str], dict] | None) -> dict:
@@ -208,10 +231,18 @@ def commit() -> str | None:
     """The commit of the code, with '-dirty' if files other than records differ from it; None outside of git."""
 
     def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=records.FOLDER, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            ["git", *words], cwd=records.FOLDER, capture_output=True, text=True, check=True
+        ).stdout
 
     try:
-        changed = git("status", "--porcelain", "--untracked-files=no", ":/", ":(top,exclude)studies/*/records.json")
+        changed = git(
+            "status",
+            "--porcelain",
+            "--untracked-files=no",
+            ":/",
+            ":(top,exclude)studies/*/records.json",
+        )
         return git("rev-parse", "HEAD").strip() + ("-dirty" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
@@ -224,5 +255,8 @@ def _machine() -> str:
     name = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo") as file:
-            name = next((line.split(": ")[1].strip() for line in file if line.startswith("model name")), name)
+            name = next(
+                (line.split(": ")[1].strip() for line in file if line.startswith("model name")),
+                name,
+            )
     return f"one core a run, {len(devices.cores())} cores, {name}"

@@ -29,5 +29,8 @@ def table(records: Sequence[dict], rows: Sequence[str], column: str, value: str 
         at = cells.setdefault(tuple(record[name] for name in rows), {})
         at.setdefault(record[column], []).append(record[value])
     columns = list(dict.fromkeys(record[column] for record in records))
-    lines = [[", ".join(map(str, row)), *(spread(own.get(c, ())) for c in columns)] for row, own in cells.items()]
+    lines = [
+        [", ".join(map(str, row)), *(spread(own.get(c, ())) for c in columns)]
+        for row, own in cells.items()
+    ]
     return markdown([", ".join(rows), *columns], lines)

@@ -28,7 +28,12 @@ RELEASED = "imagenette_128px"
 CARD = json.loads((ROOT / "modules" / RELEASED / "encoder.json").read_text())
 FUNCTIONS = {name: getattr(cpc_tf, name) for name in cpc_tf.__all__}
 FINDER = doctest.DocTestFinder()
-EXAMPLES = {test.name: test for name, value in FUNCTIONS.items() for test in FINDER.find(value, name) if test.examples}
+EXAMPLES = {
+    test.name: test
+    for name, value in FUNCTIONS.items()
+    for test in FINDER.find(value, name)
+    if test.examples
+}
 PAGE = ROOT / "docs/python.md"
 EXAMPLES["page"] = doctest.DocTestParser().get_doctest(PAGE.read_text(), {}, "page", str(PAGE), 0)
 # The presets that they name, with less to trace: what the examples show is the same.
@@ -65,8 +70,12 @@ def test_a_comma_in_the_name_of_a_folder_makes_no_two_folders():
     folders = ["a, b", "c", 'd"e,']
     found = api.settings_of(PretrainConfig, None, {"unlabelled": folders})
     assert found.data.folders == folders
-    assert api.settings_of(PretrainConfig, None, {"unlabelled": ["a", "b"]}).data.unlabelled == "a,b"
-    assert api.settings_of(PretrainConfig, None, {"unlabelled": "~/a"}).data.unlabelled == os.path.expanduser("~/a")
+    assert (
+        api.settings_of(PretrainConfig, None, {"unlabelled": ["a", "b"]}).data.unlabelled == "a,b"
+    )
+    assert api.settings_of(
+        PretrainConfig, None, {"unlabelled": "~/a"}
+    ).data.unlabelled == os.path.expanduser("~/a")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +121,9 @@ assert run is not pretrain
 
 def test_names_for_type_checkers_are_the_names():
     stub = (ROOT / "cpc_tf/__init__.pyi").read_text()
-    assert {line.rpartition(" as ")[2] for line in stub.splitlines() if line.startswith("from")} == set(cpc_tf.__all__)
+    assert {
+        line.rpartition(" as ")[2] for line in stub.splitlines() if line.startswith("from")
+    } == set(cpc_tf.__all__)
     for name in cpc_tf.__all__:
         assert inspect.getdoc(getattr(cpc_tf, name)), name
     with pytest.raises(AttributeError, match="has no attribute 'pretrian'"):
@@ -154,7 +165,9 @@ def test_handlers_of_signals_are_those_of_before_and_a_thread_sets_none():
 def _small_base():
     """The encoder of the released module has one narrow block of each kind, and as many features as it has."""
     stacks = networks.Stack(1, 4, 8, 1), networks.Stack(1, 4, CARD["feature_dim"], 2)
-    architecture = networks.Architecture(stacks, stem_kernel=3, stem_width=8, stem_stride=4, stem_pool=False)
+    architecture = networks.Architecture(
+        stacks, stem_kernel=3, stem_width=8, stem_stride=4, stem_pool=False
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(networks.ARCHITECTURES, CARD["encoder"]["encoder"], architecture)
         yield
@@ -165,7 +178,10 @@ def room(_small_base, tmp_path_factory):
     """The module is untrained; tests/released_module_test.py looks at the released one."""
     folder = tmp_path_factory.mktemp("api")
     samples.write_pictures(folder, {"my_pictures": 8}, side=40)
-    settings, geometry = unflatten(EncoderConfig, CARD["encoder"]), unflatten(GeometryConfig, CARD["geometry"])
+    settings, geometry = (
+        unflatten(EncoderConfig, CARD["encoder"]),
+        unflatten(GeometryConfig, CARD["geometry"]),
+    )
     (folder / RELEASED).mkdir()
     modules.write_module(folder / RELEASED, settings, geometry)
     return folder
@@ -178,7 +194,9 @@ def encoder(room):
 
 @pytest.mark.slow
 def test_arrays_pil_images_and_files_give_the_same(encoder, room):
-    files = [room / f"my_pictures/{colour}/{i}.png" for colour in ("red", "green") for i in range(3)]
+    files = [
+        room / f"my_pictures/{colour}/{i}.png" for colour in ("red", "green") for i in range(3)
+    ]
     arrays = np.stack([np.asarray(Image.open(file)) for file in files])
     wanted = encoder.features(files)
     assert wanted.shape == (6, encoder.patches(files[0]).shape[-1])
@@ -197,7 +215,9 @@ def test_neighbours_are_sorted_and_named(encoder, room):
     assert "green/4.png" not in [near.name for near in found]
     (room / "link.png").symlink_to(folder / "green/4.png")
     assert encoder.neighbours([f"{room}/link.png"], folder, count=30) == [found]
-    assert [near.similarity for near in found] == sorted((near.similarity for near in found), reverse=True)
+    assert [near.similarity for near in found] == sorted(
+        (near.similarity for near in found), reverse=True
+    )
     arrays = np.random.default_rng(0).integers(0, 256, [3, 20, 20, 3], np.uint8)
     near = encoder.neighbours(arrays[1:], arrays)
     assert [sorted(one.index for one in row) for row in near] == [[0, 2], [0, 1]]
@@ -222,7 +242,9 @@ def test_example(name, room, shorter, monkeypatch, capfd):
     # The check of an export in a process of its own is that of tests/export.
     monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: {"difference": 0, "variables": 0})
     test, written = EXAMPLES[name], []
-    failed, tried = doctest.DocTestRunner(verbose=False).run(test, out=written.append, clear_globs=False)
+    failed, tried = doctest.DocTestRunner(verbose=False).run(
+        test, out=written.append, clear_globs=False
+    )
     assert tried > 0
     assert not failed, "".join(written)
     assert capfd.readouterr().out == ""

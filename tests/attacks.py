@@ -14,7 +14,11 @@ def declared_png(width: int, height: int) -> bytes:
 
 def lying_png(png: bytes) -> bytes:
     """The same PNG behind a chunk that decoders skip, and whose numbers are where those of the header should be."""
-    return _SIGNATURE + _chunk(b"teSt", struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0)) + png[len(_SIGNATURE) :]
+    return (
+        _SIGNATURE
+        + _chunk(b"teSt", struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0))
+        + png[len(_SIGNATURE) :]
+    )
 
 
 def declared_gif(*sizes: tuple[int, int], screen: tuple[int, int] = (4, 4)) -> bytes:
@@ -25,4 +29,9 @@ def declared_gif(*sizes: tuple[int, int], screen: tuple[int, int] = (4, 4)) -> b
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    return (
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+    )

@@ -13,7 +13,16 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import ConfigError, Settings, changed_flags, flatten, leaves, replace, setting, to_flagfile
+from cpc_tf.settings import (
+    ConfigError,
+    Settings,
+    changed_flags,
+    flatten,
+    leaves,
+    replace,
+    setting,
+    to_flagfile,
+)
 from tests import processes
 
 # The smallest binary: its settings do not import TensorFlow, which needs seconds to start.
@@ -41,7 +50,14 @@ cli.run(Tiny, main)
 """
 # What --help shows.
 SHOWN = {
-    PretrainConfig: ["--patch_stride", "[px]", "[App. A]", "--[no]mirror", "<layer|channel|batch|none>", "[images]"],
+    PretrainConfig: [
+        "--patch_stride",
+        "[px]",
+        "[App. A]",
+        "--[no]mirror",
+        "<layer|channel|batch|none>",
+        "[images]",
+    ],
     LinearConfig: ["--test_split", "--cached_views", "[App. B]", "(default: '0.0005')"],
     ExportConfig: ["--output", "[steps]", "<averaged|raw>"],
 }
@@ -76,7 +92,9 @@ def changed(field):
         return f"gs://bucket/{field.name} #1, 'two' = \"3\""
     step = 0.001 if field.type is float else 1
     top = rules["maximum"]
-    return field.default + step if top is None or field.default + step <= top else field.default - step
+    return (
+        field.default + step if top is None or field.default + step <= top else field.default - step
+    )
 
 
 @pytest.mark.parametrize("config_class", [*SHOWN, AllTypes])
@@ -110,13 +128,24 @@ def test_every_setting_comes_back(config_class, tmp_path):
 def test_later_flags_win(words, name, value, tmp_path):
     path = tmp_path / "x.flags"
     path.write_text("# a comment\n--count=1\n--nono\n\n--count=2\n")
-    assert getattr(cli.parse(AllTypes, [word.replace("FILE", str(path)) for word in words]), name) == value
+    assert (
+        getattr(cli.parse(AllTypes, [word.replace("FILE", str(path)) for word in words]), name)
+        == value
+    )
 
 
 def test_flag_files_of_other_editors_are_read(tmp_path):
-    (tmp_path / "x.flags").write_bytes(b"\xef\xbb\xbf--seed=3\r\n\r\n// x\r\n--flagfile=\r\n  --batch_size=7 \r\n")
-    config = cli.parse(PretrainConfig, ["--flagfile", str(tmp_path / "x.flags"), "--dataset", "photos/40"])
-    assert (config.training.seed, config.training.batch_size, config.data.dataset) == (3, 7, "photos/40")
+    (tmp_path / "x.flags").write_bytes(
+        b"\xef\xbb\xbf--seed=3\r\n\r\n// x\r\n--flagfile=\r\n  --batch_size=7 \r\n"
+    )
+    config = cli.parse(
+        PretrainConfig, ["--flagfile", str(tmp_path / "x.flags"), "--dataset", "photos/40"]
+    )
+    assert (config.training.seed, config.training.batch_size, config.data.dataset) == (
+        3,
+        7,
+        "photos/40",
+    )
 
 
 @pytest.mark.parametrize(("given", "wanted"), [
@@ -147,11 +176,17 @@ def test_boxes_mean_a_preset():
 
 
 def test_changed_flags():
-    assert changed_flags(AllTypes(), replace(AllTypes(), border=5, kind="y")) == {"kind": ("x", "y"), "border": (2, 5)}
+    assert changed_flags(AllTypes(), replace(AllTypes(), border=5, kind="y")) == {
+        "kind": ("x", "y"),
+        "border": (2, 5),
+    }
     saved = PretrainConfig()
     free = replace(saved, steps_per_loop=7, workdir="elsewhere", train_steps=3)
     assert changed_flags(free, saved) == {}
-    assert changed_flags(replace(saved, seed=4, norm="batch"), saved) == {"seed": (4, 0), "norm": ("batch", "layer")}
+    assert changed_flags(replace(saved, seed=4, norm="batch"), saved) == {
+        "seed": (4, 0),
+        "norm": ("batch", "layer"),
+    }
     with pytest.raises(TypeError, match="seeed"):
         replace(saved, seeed=4)
 
@@ -171,7 +206,9 @@ def test_help_shows_flags_with_their_units(config_class):
     (["--seed=7"], 143, "ran with 512 False\n", "stopped by SIGTERM: "),  # not the library's own error
 ])  # fmt: skip
 def test_a_user_sees_the_run_or_one_line(words, status, printed, error):
-    done = subprocess.run([sys.executable, "-c", TINY, *words], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", TINY, *words], capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stdout) == (status, printed)
     assert done.stderr.startswith(error)
     assert done.stderr.count("\n") == (1 if status else 0)
@@ -182,13 +219,21 @@ def test_the_help_of_a_real_binary():
     """A refusal of one: tests/program_test.py."""
     shown = processes.run("cpc_tf.pretrain", "--help")
     assert shown.stdout.startswith("Pre-trains an encoder")
-    assert [word for word in SHOWN[PretrainConfig] if word not in " ".join(shown.stdout.split())] == []
+    assert [
+        word for word in SHOWN[PretrainConfig] if word not in " ".join(shown.stdout.split())
+    ] == []
     assert not shown.stderr
 
 
 def test_files_of_flags_of_earlier_versions_are_read():
     """Which hold what is no flag any more, in some commands or in all."""
-    words = ["--keep_checkpoints=3", "--unlabelled=", "--accumulate=1", "--max_megapixels=100.0", "--split_seed=0"]
+    words = [
+        "--keep_checkpoints=3",
+        "--unlabelled=",
+        "--accumulate=1",
+        "--max_megapixels=100.0",
+        "--split_seed=0",
+    ]
     assert cli.parse(LinearConfig, words) == LinearConfig()
     words = [
         "--look_steps=500",
@@ -201,28 +246,64 @@ def test_files_of_flags_of_earlier_versions_are_read():
     renamed = cli.parse(LinearConfig, ["--doubtful_folders=classes"])
     assert renamed == cli.parse(LinearConfig, ["--ambiguous_folders=classes"]) != LinearConfig()
     assert cli.parse(PretrainConfig, ["--accumulate=2"]).numerics.accumulate == 2
-    with pytest.raises(ConfigError, match="^--accumulate=2: the classifier's batch norm uses all images"):
+    with pytest.raises(
+        ConfigError, match="^--accumulate=2: the classifier's batch norm uses all images"
+    ):
         cli.parse(LinearConfig, ["--accumulate=2"])
 
 
 # What research varies -> a value, and one out of its range.
 VARIED = {
     PretrainConfig: {
-        **{"target_dim": ("128", "0"), "emb_scale": ("0.2", "-1"), "reduction": ("sum", "max"), "beta1": ("0.9", "2")},
+        **{
+            "target_dim": ("128", "0"),
+            "emb_scale": ("0.2", "-1"),
+            "reduction": ("sum", "max"),
+            "beta1": ("0.9", "2"),
+        },
     },
     EfficientConfig: {
-        **{"momentum": ("0.8", "2"), "search_rates": ("0.1,0.3", "0,1"), "search_decays": ("1e-4,1e-3", "1,0")},
-        **{"search_dropouts": ("0.1,0.5", "0,2"), "search_multiples": ("1,4", "0"), "crop_stretch": ("2.0", "0.5")},
+        **{
+            "momentum": ("0.8", "2"),
+            "search_rates": ("0.1,0.3", "0,1"),
+            "search_decays": ("1e-4,1e-3", "1,0"),
+        },
+        **{
+            "search_dropouts": ("0.1,0.5", "0,2"),
+            "search_multiples": ("1,4", "0"),
+            "crop_stretch": ("2.0", "0.5"),
+        },
         **{"look_steps": ("9", "0"), "finetune_look_steps": ("1", "0"), "least_looks": ("2", "0")},
         **{"rate_drops": ("3", "-1"), "drops_at": ("0.3,0.6", "2"), "warmup_steps": ("5", "-1")},
-        **{"unlabelled_ratio": ("30", "0"), "pseudo_weight": ("1.5", "-1"), "pseudo_begin": ("0.2", "2")},
-        **{"pseudo_end": ("0.9", "0.01"), "vat_weight": ("0.5", "-1"), "entropy_weight": ("0.3", "nan")},
-        **{"vat_radius": ("0.0515", "0"), "vat_probe": ("0.001", "0"), "uda_weight": ("20.0", "-1")},
+        **{
+            "unlabelled_ratio": ("30", "0"),
+            "pseudo_weight": ("1.5", "-1"),
+            "pseudo_begin": ("0.2", "2"),
+        },
+        **{
+            "pseudo_end": ("0.9", "0.01"),
+            "vat_weight": ("0.5", "-1"),
+            "entropy_weight": ("0.3", "nan"),
+        },
+        **{
+            "vat_radius": ("0.0515", "0"),
+            "vat_probe": ("0.001", "0"),
+            "uda_weight": ("20.0", "-1"),
+        },
         **{"uda_temperature": ("0.5", "0"), "uda_confidence": ("0.8", "1.5")},
     },
     DetectConfig: {
-        **{"rpn_positive_iou": ("0.6", "2"), "rpn_nms_iou": ("0.6", "-1"), "region_points": ("1", "0")},
-        **{"detection_iou": ("0.75", "2"), "looks": ("5", "0"), "patience": ("2", "0"), "smallest_box": ("4.0", "-1")},
+        **{
+            "rpn_positive_iou": ("0.6", "2"),
+            "rpn_nms_iou": ("0.6", "-1"),
+            "region_points": ("1", "0"),
+        },
+        **{
+            "detection_iou": ("0.75", "2"),
+            "looks": ("5", "0"),
+            "patience": ("2", "0"),
+            "smallest_box": ("4.0", "-1"),
+        },
     },
 }
 
@@ -232,7 +313,9 @@ def test_every_constant_that_research_varies_is_set_from_the_shell_kept_and_chec
     values = {name: value for name, (value, _) in VARIED[config_class].items()}
     together = ",".join(f"{name}={value}" for name, value in values.items())
     config = cli.parse(config_class, [f"--set={together}"])
-    assert config == cli.parse(config_class, [f"--{name}={value}" for name, value in values.items()])
+    assert config == cli.parse(
+        config_class, [f"--{name}={value}" for name, value in values.items()]
+    )
     assert cli.parse(config_class, ["--set", together, "--set=seed=0"]) == config
     kept = to_flagfile(config).splitlines()
     assert [name for name, value in values.items() if f"--{name}={value}" not in kept] == []
@@ -245,11 +328,18 @@ def test_every_constant_that_research_varies_is_set_from_the_shell_kept_and_chec
 def test_details_are_in_the_full_help_alone():
     flag_values = flags.FlagValues()
     cli.define(EfficientConfig, flag_values, "cpc-tf")
-    of = {flag.name: module for module, own in flag_values.flags_by_module_dict().items() for flag in own}
+    of = {
+        flag.name: module
+        for module, own in flag_values.flags_by_module_dict().items()
+        for flag in own
+    }
     assert (of["vat_weight"], of["vat_probe"], of["look_steps"]) == ("cpc-tf", "details", "details")
 
 
 def test_a_command_has_its_own_defaults_of_shared_settings():
-    assert cli.parse(LinearConfig, []).geometry.mirror is not cli.parse(PretrainConfig, []).geometry.mirror
+    assert (
+        cli.parse(LinearConfig, []).geometry.mirror
+        is not cli.parse(PretrainConfig, []).geometry.mirror
+    )
     assert to_flagfile(LinearConfig()).count("--mirror=true\n") == 1
     assert replace(LinearConfig(), batch_size=8).geometry.mirror

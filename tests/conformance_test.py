@@ -32,7 +32,13 @@ from tests import modules, samples
 from tests.evaluation import traffic
 from tests.export.conftest import made
 
-LENGTH = ["--batch_size=4", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
+LENGTH = [
+    "--batch_size=4",
+    "--train_steps=2",
+    "--steps_per_loop=1",
+    "--checkpoint_every=1",
+    "--strategy=single",
+]
 TIMES = ("wall_seconds", "cpu_seconds", "images_per_second", "waiting", "read_gb")  # of a result
 ROUNDING = 1e-4  # allowed `difference` of several devices to one
 CASES = {name: (task, []) for name, task in TASKS.items() if name not in ("pretrain", "classify")}
@@ -45,20 +51,27 @@ for name, objective in OBJECTIVES.items():
     encoder = [f"--encoder=small_{objective.NEEDS}"] if objective.NEEDS else []
     no_probe = [] if name == "cpc" else ["--probe_every=0"]  # it is the same for all
     small = [f"--{field}={value}" for field, value in samples.OF_OBJECTIVE.get(name, {}).items()]
-    CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch, *encoder, *no_probe, *small])
+    CASES[f"pretrain-{name}"] = (
+        TASKS["pretrain"],
+        [f"--objective={name}", *one_patch, *encoder, *no_probe, *small],
+    )
 CASES["pretrain-sum"] = (TASKS["pretrain"], ["--objective=cpc+deep_cluster", "--probe_every=0"])
 OF_TASKS = [*(name for name in CASES if name in TASKS), "pretrain-cpc"]  # a case of each
 
 # What an evaluation does outside of the replicas from one batch to the next: no weight is read, written or sent there.
 HANDED_OUT = {"IteratorGetNext", "StridedSlice", "GatherV2", "Minimum", "Range", "Fill"}
-CONSTANTS = {"detect": 6144}  # numbers of the largest one in a program of an evaluation: a detector's anchors
+CONSTANTS = {
+    "detect": 6144
+}  # numbers of the largest one in a program of an evaluation: a detector's anchors
 
 pytestmark = pytest.mark.slow
 
 
 def make_smallest(patch):
     """Makes 'small' one block of 16 channels."""
-    one = networks.Architecture((networks.Stack(1, 4, 16, 2),), stem_kernel=3, stem_width=8, stem_pool=False)
+    one = networks.Architecture(
+        (networks.Stack(1, 4, 16, 2),), stem_kernel=3, stem_width=8, stem_pool=False
+    )
     patch.setitem(networks.ARCHITECTURES, "small", one)
 
 
@@ -92,7 +105,13 @@ def tiny_flags(root, task):
 
 def settings(root, case, workdir):
     task, more = CASES[case]
-    lines = [*tiny_flags(root, task), *LENGTH, f"--data_dir={root}/cache", *more, f"--workdir={workdir}"]
+    lines = [
+        *tiny_flags(root, task),
+        *LENGTH,
+        f"--data_dir={root}/cache",
+        *more,
+        f"--workdir={workdir}",
+    ]
     return cli.parse(task.config, lines)  # settings that are no flags among them
 
 
@@ -115,7 +134,11 @@ def numbers(result, *name):
     """All numbers of a result but those of time: {path of names: number}."""
     if isinstance(result, dict):
         result = {key: value for key, value in result.items() if key not in TIMES}
-        return {path: x for key, value in result.items() for path, x in numbers(value, *name, key).items()}
+        return {
+            path: x
+            for key, value in result.items()
+            for path, x in numbers(value, *name, key).items()
+        }
     return {name: result} if isinstance(result, (int, float)) else {}
 
 
@@ -126,7 +149,10 @@ def difference(ours, theirs):
     """
     ours, theirs = weights(ours), weights(theirs)
     assert ours.keys() == theirs.keys()
-    return max(np.abs(ours[name] - value).max() / np.abs(value).max(initial=0.1) for name, value in theirs.items())
+    return max(
+        np.abs(ours[name] - value).max() / np.abs(value).max(initial=0.1)
+        for name, value in theirs.items()
+    )
 
 
 class Whole(NamedTuple):
@@ -164,14 +190,18 @@ def run_whole(root, tmp_path_factory):
 @pytest.mark.parametrize("case", CASES)
 def test_conforms(case, run_whole, tmp_path):
     task, config, result, killed, _ = run_whole(case)
-    assert json.loads(pathlib.Path(config.workdir, "result.json").read_text()) == json.loads(json.dumps(result))
+    assert json.loads(pathlib.Path(config.workdir, "result.json").read_text()) == json.loads(
+        json.dumps(result)
+    )
     assert result["kind"] == task.name
     assert read_task(config.workdir) is task
     begun = read_config(config.workdir, task.config)
     assert begun == kept(config, begun)  # and what the run derived
     assert not (killed / "result.json").exists()
     shutil.copytree(killed, tmp_path / "resumed")
-    assert without_time(task(replace(config, workdir=str(tmp_path / "resumed")))) == without_time(result)
+    assert without_time(task(replace(config, workdir=str(tmp_path / "resumed")))) == without_time(
+        result
+    )
     resumed, undisturbed = weights(tmp_path / "resumed"), weights(config.workdir)
     assert resumed.keys() == undisturbed.keys()
     for name, value in undisturbed.items():
@@ -192,7 +222,15 @@ def a_picture_more(root):
     def add():
         for folder, ends in (("PICTURES/train/red", ["png"]), ("BOXES", ["png", "xml"])):
             for end in ends:
-                at = root / folder / ({"png": "JPEGImages", "xml": "Annotations"}[end] if folder == "BOXES" else "")
+                at = (
+                    root
+                    / folder
+                    / (
+                        {"png": "JPEGImages", "xml": "Annotations"}[end]
+                        if folder == "BOXES"
+                        else ""
+                    )
+                )
                 copies.append(at / f"more.{end}")
                 shutil.copy(at / f"0.{end}", copies[-1])
 
@@ -213,19 +251,34 @@ def test_a_run_keeps_its_data_and_a_finished_one_is_not_tested_again(
         assert "already finished" in capsys.readouterr().out
     a_picture_more()
     shutil.copytree(killed, tmp_path / "killed")
-    for left, state in ((finished.workdir, "a finished run, which"), (tmp_path / "killed", "a run that")):
-        with pytest.raises(ConfigError, match=f"holds {state} began .*: 1 file was added: .*more.png; put"):
+    for left, state in (
+        (finished.workdir, "a finished run, which"),
+        (tmp_path / "killed", "a run that"),
+    ):
+        with pytest.raises(
+            ConfigError, match=f"holds {state} began .*: 1 file was added: .*more.png; put"
+        ):
             task(replace(config, workdir=str(left)))
 
 
 @pytest.mark.parametrize("case", [*OF_TASKS, "efficient-uda"])
-def test_resumed_on_two_devices_it_gives_the_answer_of_one(case, run_whole, tmp_path, two_replicas, monkeypatch):
+def test_resumed_on_two_devices_it_gives_the_answer_of_one(
+    case, run_whole, tmp_path, two_replicas, monkeypatch
+):
     """Of each objective and phase tests/training/contract_test.py compares two replicas with one."""
     whole = run_whole(case)
     monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda *_: two_replicas)
-    for module, rows in ((classifier, "ENCODED"), (inputs, "ENCODED"), (pretrain_run, "PROBE_ROWS")):
-        monkeypatch.setattr(module, rows, 1)  # so that an evaluation has several batches of one size
-    config = replace(whole.config, **({"test_batch_size": 1} if whole.task.name == "detect" else {}))
+    for module, rows in (
+        (classifier, "ENCODED"),
+        (inputs, "ENCODED"),
+        (pretrain_run, "PROBE_ROWS"),
+    ):
+        monkeypatch.setattr(
+            module, rows, 1
+        )  # so that an evaluation has several batches of one size
+    config = replace(
+        whole.config, **({"test_batch_size": 1} if whole.task.name == "detect" else {})
+    )
     shutil.copytree(whole.later, tmp_path / "two")
     with traffic.watched() as seen:
         result = whole.task(replace(config, workdir=str(tmp_path / "two")))

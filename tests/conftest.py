@@ -12,7 +12,9 @@ import tempfile
 
 import pytest
 import tensorflow as tf
-from tensorflow.python.framework.config import disable_op_determinism  # public is only the way to enable it
+from tensorflow.python.framework.config import (
+    disable_op_determinism,
+)  # public is only the way to enable it
 
 from cpc_tf.drawing import map as embedding_map
 from cpc_tf.drawing import plots
@@ -41,7 +43,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 # What XLA compiles here runs once, on tiny inputs: LLVM's optimizations take longer than they save.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
 
 # On a machine with GPUs the tests show the same as on one without; CUDA_VISIBLE_DEVICES=0 runs them on a GPU.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -86,7 +90,9 @@ def pytest_unconfigure(config):
     processes.finish()
     if MADE_HOME:
         shutil.rmtree(MADE_HOME, ignore_errors=True)
-    if hasattr(config, "exitstatus") and not hasattr(config, "workerinput"):  # which pytest-xdist ends itself
+    if hasattr(config, "exitstatus") and not hasattr(
+        config, "workerinput"
+    ):  # which pytest-xdist ends itself
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -108,7 +114,9 @@ def two_replicas():
 @pytest.fixture(scope="session")
 def four_replicas():
     # Keys of collective operations that those of two replicas have not.
-    kind = type("MirroredStrategy", (tf.distribute.MirroredStrategy,), {"_collective_key_base": 10_000})
+    kind = type(
+        "MirroredStrategy", (tf.distribute.MirroredStrategy,), {"_collective_key_base": 10_000}
+    )
     return kind([f"/cpu:{number}" for number in range(4)])
 
 
@@ -129,7 +137,9 @@ def networks_of_one_block(monkeypatch):
     """For tests whose subject is no block: a step is traced in a third of the time."""
     for name, inside, outside in (("small", 4, 16), ("tiny", 8, 128)):
         stacks = (networks.Stack(1, inside, outside, 2),)
-        one_block = networks.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=name == "tiny")
+        one_block = networks.Architecture(
+            stacks, stem_kernel=3, stem_width=8, stem_pool=name == "tiny"
+        )
         monkeypatch.setitem(networks.ARCHITECTURES, name, one_block)
 
 
@@ -145,7 +155,9 @@ def _figures_are_drawn_where_they_are_looked_at(request):
     with pytest.MonkeyPatch.context() as patch:
         if not request.node.get_closest_marker("drawn"):
             patch.setattr(plots, "png", _no_figure)
-            patch.setattr(embedding_map, "TSNE_MAP", embedding_map.PCA_MAP)  # takes as long as a small run
+            patch.setattr(
+                embedding_map, "TSNE_MAP", embedding_map.PCA_MAP
+            )  # takes as long as a small run
             patch.setattr(patch_sheet, "write_once", lambda *_: None)
         yield
 

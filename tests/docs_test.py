@@ -27,7 +27,9 @@ PAGES = {
     if "notebook" not in path.parts
 }
 NO_FLAGS = {"cpc_tf.augment.build", "cpc_tf.devices"}
-COMMAND = re.compile(r"(?:cpc-tf (\w+)|python3? -m ((?!cpc_tf\.restart)(?:cpc_tf\.|export)[\w.]*))([^`\n]*)")
+COMMAND = re.compile(
+    r"(?:cpc-tf (\w+)|python3? -m ((?!cpc_tf\.restart)(?:cpc_tf\.|export)[\w.]*))([^`\n]*)"
+)
 
 
 def commands(text):
@@ -52,7 +54,9 @@ def test_commands_parse(page, monkeypatch):
     for module, arguments in commands(PAGES[page]):
         if module in NO_FLAGS or arguments == ["--help"]:
             continue
-        if module == "cpc_tf.launch" and "--" in arguments:  # its flags, `--`, and a command with its own
+        if (
+            module == "cpc_tf.launch" and "--" in arguments
+        ):  # its flags, `--`, and a command with its own
             place = arguments.index("--")
             read(cli.parse(settings_of(module), arguments[:place]), arguments[place + 1 :])
             continue
@@ -64,13 +68,22 @@ def test_commands_are_found():
     found = {module for text in PAGES.values() for module, _ in commands(text)}
     assert found >= {f"cpc_tf.{name}" for name in COMMANDS}
     text = "until cpc-tf pretrain --workdir=$B/x \\\n   --seed=3; do # no\n `python -m export --step=1` --x"
-    assert list(commands(text)) == [("cpc_tf.pretrain", ["--workdir=$B/x", "--seed=3"]), ("export", ["--step=1"])]
+    assert list(commands(text)) == [
+        ("cpc_tf.pretrain", ["--workdir=$B/x", "--seed=3"]),
+        ("export", ["--step=1"]),
+    ]
 
 
 def test_every_flag_named_exists():
     """`--flag` in a text is one of ours, or stands in a line of somebody else's command."""
     fields = [field for command in COMMANDS.values() for _, field in leaves(command.config)]
-    ours = {f"--{field.name}" for field in fields} | {"--flagfile", "--preset", "--set", "--help", "--helpfull"}
+    ours = {f"--{field.name}" for field in fields} | {
+        "--flagfile",
+        "--preset",
+        "--set",
+        "--help",
+        "--helpfull",
+    }
     for page, code_and_text in PAGES.items():
         text = re.sub(r"```.*?```", "", code_and_text, flags=re.DOTALL)
         for span in re.findall(r"`(--[^`]*)`", text):
@@ -110,17 +123,30 @@ def test_requirements_are_there_or_written_by_the_same_commands(page):
             for pattern in re.findall(r"s/(.+?)/.*?/", found[1]):
                 assert re.search(pattern, (ROOT / found[2]).read_text(), re.MULTILINE), pattern
         for found in re.finditer(r"pip install -r (\S+)", block):
-            assert (ROOT / found[1]).exists() or written.get(found[1], len(block)) < found.start(), found[0]
+            assert (ROOT / found[1]).exists() or written.get(
+                found[1], len(block)
+            ) < found.start(), found[0]
 
 
 def test_code_for_a_fresh_machine_stands_after_what_it_needs():
     """tests/fresh.py runs it there, in CI."""
-    found = {page: [line for line, _ in fresh.blocks((ROOT / page).read_text())] for page in fresh.PAGES}
-    both = ["pip install tensorflow", 'pip install tensorflow tf-keras tensorflow-hub "setuptools<82"']
-    assert found == {"README.md": both[:1] * 2, "docs/install.md": both, "modules/imagenette_128px/README.md": both}
+    found = {
+        page: [line for line, _ in fresh.blocks((ROOT / page).read_text())] for page in fresh.PAGES
+    }
+    both = [
+        "pip install tensorflow",
+        'pip install tensorflow tf-keras tensorflow-hub "setuptools<82"',
+    ]
+    assert found == {
+        "README.md": both[:1] * 2,
+        "docs/install.md": both,
+        "modules/imagenette_128px/README.md": both,
+    }
 
 
-needs_keras_3 = pytest.mark.skipif(keras is tf.keras, reason="there is no Keras 3 in the classic environment")
+needs_keras_3 = pytest.mark.skipif(
+    keras is tf.keras, reason="there is no Keras 3 in the classic environment"
+)
 
 
 @needs_keras_3
@@ -149,14 +175,20 @@ def test_a_network_of_keras_applications_gives_features(tmp_path, monkeypatch):
     exec(write.replace("Network(", "Network(weights=None, alpha=0.35, "))
     module, arguments = next(commands(page))
     assert module == "cpc_tf.embed"
-    embed_run.main(cli.parse(settings_of(module), [*arguments, "--image_size=64", "--output=features.npz"]))
+    embed_run.main(
+        cli.parse(settings_of(module), [*arguments, "--image_size=64", "--output=features.npz"])
+    )
     assert len((tmp_path / "labels.csv").read_text().splitlines()) == 7
     assert np.load("features.npz")["features"].shape == (6, 1280)
-    rows = [name.partition(",")[0] for name in (tmp_path / "labels.csv").read_text().splitlines()[1:]]
+    rows = [
+        name.partition(",")[0] for name in (tmp_path / "labels.csv").read_text().splitlines()[1:]
+    ]
     filled = "".join(f"{name},{name.split('/')[1]}\n" for name in rows)  # as its reader does
     (tmp_path / "labels.csv").write_text(f"file,label\n{filled}")
     command = next(arguments for module, arguments in commands(page) if module == "cpc_tf.classify")
-    settings = cli.parse(settings_of("cpc_tf.classify"), [*command, "--image_size=64", "--workdir=run"])
+    settings = cli.parse(
+        settings_of("cpc_tf.classify"), [*command, "--image_size=64", "--workdir=run"]
+    )
     assert answer.classify(settings)[0]["num_train_labels"] == 6
 
 
@@ -175,7 +207,9 @@ assert (encoder(x)["features"].numpy() == before).all()
 np.save("x.npy", x), np.save("features.npy", before)
 print(keras.__version__, len(model.trainable_variables), *losses)
 """
-    version, variables, *losses = printed(python_of(PAGES["docs/install.md"]), then, tmp_path).split()
+    version, variables, *losses = printed(
+        python_of(PAGES["docs/install.md"]), then, tmp_path
+    ).split()
     assert version.startswith("3.")
     assert int(variables) == 2
     assert float(losses[-1]) < float(losses[0])

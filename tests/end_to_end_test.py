@@ -27,7 +27,13 @@ def room(tmp_path_factory):
 
 def _words(room, name):
     folders = [f"--data_dir={room}/data", f"--workdir={room}/{name}"]
-    return ["cpc_tf.pretrain", *samples.PRETRAIN_SMALLEST, f"--train_steps={STEPS}", "--checkpoint_every=20", *folders]
+    return [
+        "cpc_tf.pretrain",
+        *samples.PRETRAIN_SMALLEST,
+        f"--train_steps={STEPS}",
+        "--checkpoint_every=20",
+        *folders,
+    ]
 
 
 def _run(*words):
@@ -50,7 +56,9 @@ def uninterrupted(room):
     return f"{room}/uninterrupted"
 
 
-def test_signals_and_a_full_disk_are_a_line_and_the_same_command_goes_on_to_the_same_bits(room, uninterrupted):
+def test_signals_and_a_full_disk_are_a_line_and_the_same_command_goes_on_to_the_same_bits(
+    room, uninterrupted
+):
     words, checkpoints = _words(room, "stopped"), room / "stopped/checkpoints"
     process = processes.start(*words)
     processes.wait_for(process, "steps of")
@@ -75,7 +83,9 @@ def test_signals_and_a_full_disk_are_a_line_and_the_same_command_goes_on_to_the_
     process.send_signal(signal.SIGINT)
     status, line = _ended(process)
     assert status == 128 + signal.SIGINT
-    step = int(re.search(r"^stopped by SIGINT: saved step (\d+) in .*; the same command goes on", line)[1])
+    step = int(
+        re.search(r"^stopped by SIGINT: saved step (\d+) in .*; the same command goes on", line)[1]
+    )
     assert (checkpoints / f"step_{step:08d}.index").exists()
     assert 0 < step < STEPS
 
@@ -96,7 +106,9 @@ def test_result_tells_what_was_run(uninterrupted):
 def test_other_settings_in_the_same_workdir_are_refused(room, uninterrupted):
     status, line = _ended(processes.start(*_words(room, "uninterrupted"), "--learning_rate=0.5"))
     assert status == 2
-    assert line.startswith(f"error: --learning_rate=0.5: --workdir={uninterrupted} holds a run with --learning_rate=0")
+    assert line.startswith(
+        f"error: --learning_rate=0.5: --workdir={uninterrupted} holds a run with --learning_rate=0"
+    )
 
 
 def test_export_then_hub_then_linear(room, uninterrupted):
@@ -104,14 +116,21 @@ def test_export_then_hub_then_linear(room, uninterrupted):
     _run("export", f"--workdir={uninterrupted}", f"--output={module}")
     assert hub.KerasLayer(module)(tf.zeros([2, 64, 64, 3])).shape == [2, 32]
     colours = samples.write_pictures(room / "colours", {"train": 20, "val": 4}, side=24)
-    flags = [f"--dataset=folder:{colours}", "--test_split=val", f"--data_dir={room}/data", "--train_epochs=60"]
+    flags = [
+        f"--dataset=folder:{colours}",
+        "--test_split=val",
+        f"--data_dir={room}/data",
+        "--train_epochs=60",
+    ]
     flags += ["--cached_views=1", "--augment=none", "--batch_size=20"]
     done = _run("cpc_tf.linear", *flags, f"--encoder={module}", f"--workdir={workdir}")
     result = json.loads(pathlib.Path(workdir, "result.json").read_text())
     assert (result["num_classes"], result["num_train_labels"], result["steps"]) == (3, 60, 180)
     assert 0.6 < result["top1"] <= 1
     for baseline in ("random", "pixels"):
-        assert json.loads(pathlib.Path(workdir, baseline, "result.json").read_text())["top1"] > 1 / 3
+        assert (
+            json.loads(pathlib.Path(workdir, baseline, "result.json").read_text())["top1"] > 1 / 3
+        )
     assert "random encoder" in done.stdout
     for picture in ("linear.png", "predictions.png", "map.png"):
         assert pathlib.Path(workdir, picture).read_bytes().startswith(b"\x89PNG")

@@ -31,7 +31,9 @@ def setup(tmp_path):
         folder.mkdir()
         for name, version in versions.items():
             # It knows its version and fails at everything else, so nothing is installed.
-            (folder / name).write_text(f'#!/bin/sh\n[ "$1" = -c ] && [ {version} != None ] && echo {version}\n')
+            (folder / name).write_text(
+                f'#!/bin/sh\n[ "$1" = -c ] && [ {version} != None ] && echo {version}\n'
+            )
             (folder / name).chmod(0o755)
         for tool in ("bash", "dirname", "df", "awk", "mkdir", "sh", "chmod"):
             (folder / tool).symlink_to(shutil.which(tool))
@@ -76,7 +78,9 @@ def test_what_a_link_leads_to_is_not_emptied(setup, tmp_path):
     (tmp_path / "venv").symlink_to(tmp_path / "others")
     done = setup({"python3": "3.11"})
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: {tmp_path}/venv is a symbolic link, and a set-up empties the folder; name ")
+    assert done.stderr.startswith(
+        f"error: {tmp_path}/venv is a symbolic link, and a set-up empties the folder; name "
+    )
 
 
 def test_import_works_from_any_folder(setup, tmp_path):
@@ -113,7 +117,14 @@ def test_a_module_works_in_the_other_environment(tmp_path, monkeypatch):
 def test_a_run_goes_on_in_the_other_environment_with_one_line(tmp_path):
     def train(python, steps):
         folders = [f"--data_dir={tmp_path}/data", f"--workdir={tmp_path}/run"]
-        command = [python, "-m", "cpc_tf.pretrain", *samples.PRETRAIN, *folders, f"--train_steps={steps}"]
+        command = [
+            python,
+            "-m",
+            "cpc_tf.pretrain",
+            *samples.PRETRAIN,
+            *folders,
+            f"--train_steps={steps}",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
         assert done.returncode == 0, done.stderr
         return done.stderr

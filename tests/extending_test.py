@@ -61,9 +61,13 @@ def test_the_examples_run(tmp_path):
     for name, code in zip(files, blocks):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(code)
-    done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-2000:]
-    identity, (largest, difference, variables), kinds, refused, levels = json.loads(done.stdout.splitlines()[-1])
+    identity, (largest, difference, variables), kinds, refused, levels = json.loads(
+        done.stdout.splitlines()[-1]
+    )
     assert (identity["trained_by"], identity["architecture"]) == ("above", "convnet")
     assert identity["parameters"] == 27 * 16 + 16 + 144 * 32 + 32 + 288 * 64 + 64
     assert difference < 1e-5 * largest

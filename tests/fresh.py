@@ -17,7 +17,9 @@ from tests.samples import write_pictures
 MODULE = "modules/imagenette_128px"
 PAGES = ("README.md", "docs/install.md", f"{MODULE}/README.md")
 # What a page installs for its code, as a block or in a sentence, and the code.
-_LINES = re.compile(r"(?P<pip>pip install tensorflow[^`\n]*)|```python\n(?P<code>.*?)```", re.DOTALL)
+_LINES = re.compile(
+    r"(?P<pip>pip install tensorflow[^`\n]*)|```python\n(?P<code>.*?)```", re.DOTALL
+)
 
 
 def blocks(text):
@@ -38,7 +40,9 @@ def main(python=sys.executable):
         for page in PAGES:
             for place, (line, code) in enumerate(blocks((ROOT / page).read_text())):
                 if line not in environments:
-                    environments[line] = environment(room / f"venv{len(environments)}", python, line)
+                    environments[line] = environment(
+                        room / f"venv{len(environments)}", python, line
+                    )
                 run(room / f"{page.replace('/', '_')}{place}", environments[line], code)
                 print(f"{page}, block {place + 1}: runs after {line}", flush=True)
 
@@ -46,7 +50,11 @@ def main(python=sys.executable):
 def environment(folder, python, line):
     """Makes an environment by the line of a page; returns its interpreter."""
     subprocess.run([python, "-m", "venv", folder], check=True)
-    subprocess.run(f'. "{folder}/bin/activate" && {line} --quiet --disable-pip-version-check', shell=True, check=True)
+    subprocess.run(
+        f'. "{folder}/bin/activate" && {line} --quiet --disable-pip-version-check',
+        shell=True,
+        check=True,
+    )
     return folder / "bin/python"
 
 
@@ -58,7 +66,9 @@ def run(folder, python, code):
     (folder / "runs/mine/small/hub").symlink_to(ROOT / MODULE)
     hidden = ("PYTHONPATH", "TF_USE_LEGACY_KERAS", "KERAS_BACKEND")
     kept = {name: value for name, value in os.environ.items() if name not in hidden}
-    done = subprocess.run([python, "-c", code], cwd=folder, env=kept, capture_output=True, text=True)
+    done = subprocess.run(
+        [python, "-c", code], cwd=folder, env=kept, capture_output=True, text=True
+    )
     if done.returncode:
         sys.exit(f"{code}\n{done.stderr}")
 

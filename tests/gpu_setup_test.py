@@ -36,9 +36,14 @@ def machine(tmp_path):
 
     def run(*command, gpus=0, **environment):
         ids = " ".join(map(str, range(gpus)))
-        write("nvidia-smi", DRIVER.replace("GPUS", ids) if gpus else "#!/bin/sh\necho failed; exit 9\n")
+        write(
+            "nvidia-smi",
+            DRIVER.replace("GPUS", ids) if gpus else "#!/bin/sh\necho failed; exit 9\n",
+        )
         inherited = {"PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
-        return subprocess.run(command, cwd=ROOT, env={**inherited, **environment}, capture_output=True, text=True)
+        return subprocess.run(
+            command, cwd=ROOT, env={**inherited, **environment}, capture_output=True, text=True
+        )
 
     return run
 
@@ -52,14 +57,22 @@ def make(machine, tmp_path):
 
     def run(*arguments, **environment):
         (tmp_path / "log").write_text("")
-        done = machine("make", f"VENV={tmp_path}/venv", f"RUN={tmp_path}/run", *arguments, **environment)
+        done = machine(
+            "make", f"VENV={tmp_path}/venv", f"RUN={tmp_path}/run", *arguments, **environment
+        )
         marker = tmp_path / "venv/installed"
-        return done, (tmp_path / "log").read_text(), marker.read_text().strip() if marker.exists() else None
+        return (
+            done,
+            (tmp_path / "log").read_text(),
+            marker.read_text().strip() if marker.exists() else None,
+        )
 
     return run
 
 
-WITH_CUDA = "--require-hashes --no-deps --no-build-isolation -r locks/{0}.txt -r locks/{0}-gpu.txt\n".format
+WITH_CUDA = (
+    "--require-hashes --no-deps --no-build-isolation -r locks/{0}.txt -r locks/{0}-gpu.txt\n".format
+)
 TRIED = "-m cpc_tf.devices\n"
 
 
@@ -121,7 +134,9 @@ def test_the_demo_runs_one_process_a_gpu(demo, make, tmp_path, installed, gpus, 
     (tmp_path / "show").write_text("include Makefile\nshow: ; @echo $(filter -j%,$(MAKEFLAGS))\n")
     assert make("-f", tmp_path / "show", "show", *arguments, gpus=gpus)[0].stdout == f"-j{jobs}\n"
     if installed and not arguments:
-        assert dry.count(f"./one_gpu.sh {tmp_path}/venv/bin/python -m ") == (7 if "gpu" in installed else 0)
+        assert dry.count(f"./one_gpu.sh {tmp_path}/venv/bin/python -m ") == (
+            7 if "gpu" in installed else 0
+        )
 
 
 @pytest.mark.parametrize(("flags", "gpus", "float32"), [
@@ -145,7 +160,9 @@ def test_a_command_has_a_gpu_to_itself(machine, tmp_path):
     four = f"{start}; for one in ${{all[@]}}; do wait $one || exit; done"
     done = machine("bash", "-c", four, alone, gpus=2)
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.split("\n"))[1:] in (["on 0"] * a + ["on 1"] * (4 - a) for a in (1, 2, 3))
+    assert sorted(done.stdout.split("\n"))[1:] in (
+        ["on 0"] * a + ["on 1"] * (4 - a) for a in (1, 2, 3)
+    )
 
 
 @pytest.mark.parametrize(("gpus", "chosen", "wanted"), [
@@ -155,5 +172,12 @@ def test_a_command_has_a_gpu_to_itself(machine, tmp_path):
     (0, {}, "unset"),
 ])  # fmt: skip
 def test_which_gpu_a_command_gets(machine, gpus, chosen, wanted):
-    done = machine("./one_gpu.sh", "sh", "-c", "echo ${CUDA_VISIBLE_DEVICES-unset}; exit 7", gpus=gpus, **chosen)
+    done = machine(
+        "./one_gpu.sh",
+        "sh",
+        "-c",
+        "echo ${CUDA_VISIBLE_DEVICES-unset}; exit 7",
+        gpus=gpus,
+        **chosen,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (7, f"{wanted}\n", "")

@@ -53,7 +53,18 @@ ALLOWED = {
     "feed": BASE | {"augment", "training"},
     "launch": {"cli", "commands", "settings", "texts"},
     "answer": SHARED | {"pictures", "classify", "export", "predict"},
-    "api": SHARED | {"answer", "classify", "pictures", "pretrain", "linear", "efficient", "export", "embed", "predict"},
+    "api": SHARED
+    | {
+        "answer",
+        "classify",
+        "pictures",
+        "pretrain",
+        "linear",
+        "efficient",
+        "export",
+        "embed",
+        "predict",
+    },
 }
 BINARY = set(ALLOWED) - {"export"}
 
@@ -66,7 +77,9 @@ def parsed(path):
 
 def sources():
     """(path relative to the root, syntax tree) of every module of the package."""
-    return [(path.relative_to(ROOT), parsed(path)) for path in sorted((ROOT / "cpc_tf").rglob("*.py"))]
+    return [
+        (path.relative_to(ROOT), parsed(path)) for path in sorted((ROOT / "cpc_tf").rglob("*.py"))
+    ]
 
 
 def imports(tree):
@@ -92,7 +105,9 @@ def own_part(path):
 def is_binary(path):
     """A program: `__main__` of a command, or a file directly in cpc_tf that is none of the lower parts."""
     return path.name == "__main__.py" or (
-        len(path.parts) == 2 and path.parts[0] == "cpc_tf" and own_part(path) not in {*ALLOWED, "__init__"}
+        len(path.parts) == 2
+        and path.parts[0] == "cpc_tf"
+        and own_part(path) not in {*ALLOWED, "__init__"}
     )
 
 
@@ -111,22 +126,31 @@ def test_imports_go_one_way():
 
 def test_training_loads_neither_pictures_nor_the_report():
     """They are imported in the function that draws: Matplotlib and jinja2 wait until they are asked for."""
-    files = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): tree for path, tree in sources()}
+    files = {
+        ".".join(path.with_suffix("").parts).removesuffix(".__init__"): tree
+        for path, tree in sources()
+    }
     loaded, waiting = set(), ["cpc_tf.pretrain.run", "cpc_tf.linear.run", "cpc_tf.efficient.run"]
     while waiting:
         loaded.add(name := waiting.pop())
         top = [node for node in files[name].body if isinstance(node, (ast.Import, ast.ImportFrom))]
         found = {full for node in top for full in imports(ast.Module([node], []))}
-        waiting += {full if full in files else full.rpartition(".")[0] for full in found} & set(files) - loaded
+        waiting += {full if full in files else full.rpartition(".")[0] for full in found} & set(
+            files
+        ) - loaded
         assert not {full for full in found if full.split(".")[0] in ("matplotlib", "jinja2")}, name
     assert not {name for name in loaded if part(name) in ("drawing", "report")}
 
 
 def test_no_file_imports_itself_around_a_circle():
     """Folders of a package, too: each file can be read after those that it imports."""
-    files = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): tree for path, tree in sources()}
+    files = {
+        ".".join(path.with_suffix("").parts).removesuffix(".__init__"): tree
+        for path, tree in sources()
+    }
     edges = {
-        name: {full if full in files else full.rpartition(".")[0] for full in imports(tree)} & set(files) - {name}
+        name: {full if full in files else full.rpartition(".")[0] for full in imports(tree)}
+        & set(files) - {name}
         for name, tree in files.items()
     }
     graphlib.TopologicalSorter(edges).prepare()  # raises CycleError, which names the circle

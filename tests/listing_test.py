@@ -27,7 +27,9 @@ def listed(tmp_path, capsys):
                 for name, own in files.items()
             },
         )
-        settings = {name: str(own).replace("HERE", f"{tmp_path}/x") for name, own in settings.items()}
+        settings = {
+            name: str(own).replace("HERE", f"{tmp_path}/x") for name, own in settings.items()
+        }
         module = settings.pop("encoder", "")
         data = PicturesConfig(data_dir=f"{tmp_path}/cache", **settings)
         listing(ListingConfig(output=f"{tmp_path}/table.csv", encoder=module, data=data))
@@ -38,7 +40,9 @@ def listed(tmp_path, capsys):
     return listed
 
 
-FOLDERS = {f"{name}/{i}.png": 20 * i + place for place, name in enumerate(("cat", "dog")) for i in range(5)}
+FOLDERS = {
+    f"{name}/{i}.png": 20 * i + place for place, name in enumerate(("cat", "dog")) for i in range(5)
+}
 
 
 def test_class_folders(listed):
@@ -64,17 +68,26 @@ def test_the_table_can_be_given_back_as_labels(listed, tmp_path):
     again, rows_again = listed({}, labelled="HERE", labels=tmp_path / "table.csv")
     assert rows_again == rows
     assert again[1] == lines[1]
-    assert "columns of --labels that are not used: split, copy_of, height, width, bytes; splits are folders" in again[2]
+    assert (
+        "columns of --labels that are not used: split, copy_of, height, width, bytes; splits are folders"
+        in again[2]
+    )
 
 
 def test_splits_in_a_folder_of_the_same_name_have_the_classes_of_a_training(listed, tmp_path):
     """As Kaggle has them, with pictures of no class in one of the splits."""
-    files = {f"seg_{split}/seg_{split}/{name}": own for split in ("train", "test") for name, own in FOLDERS.items()}
+    files = {
+        f"seg_{split}/seg_{split}/{name}": own
+        for split in ("train", "test")
+        for name, own in FOLDERS.items()
+    }
     files |= {f"seg_pred/seg_pred/{i}.png": 100 + i for i in range(2)}
     lines, _ = listed(files, labelled="HERE", top_folders="splits")
     assert lines[1] == "  seg_pred: 2 pictures; 2 without a label"
     assert lines[3] == "  seg_train: 10 pictures of 2 classes: cat 5, dog 5"
-    data = PicturesConfig(labelled=f"{tmp_path}/x", top_folders="splits", data_dir=f"{tmp_path}/cache")
+    data = PicturesConfig(
+        labelled=f"{tmp_path}/x", top_folders="splits", data_dir=f"{tmp_path}/cache"
+    )
     assert catalog.open_labelled(data, "seg_train", "split").class_counts().tolist() == [5, 5]
 
 
@@ -87,7 +100,10 @@ def test_copies_with_other_classes_are_named(listed):
 
 
 def test_boxes(listed):
-    files = {**pairs(*(f"JPEGImages/{i}" for i in range(10))), "Annotations/3.xml": xml(CAT, ("dog", *CAT[1:]))}
+    files = {
+        **pairs(*(f"JPEGImages/{i}" for i in range(10))),
+        "Annotations/3.xml": xml(CAT, ("dog", *CAT[1:])),
+    }
     lines, rows = listed(files, dataset="voc:HERE")
     assert lines[1] == "  train: 8 pictures, 9 boxes of 2 classes: cat 8, dog 1"
     assert lines[2] == "  test: 2 pictures, 2 boxes of 1 class: cat 2"
@@ -95,7 +111,9 @@ def test_boxes(listed):
 
 
 def test_the_objects_of_a_folder_of_boxes(tmp_path, capsys):
-    write_files(tmp_path / "x", pairs(*(f"{name}/{i}" for name in ("train", "valid") for i in range(3))))
+    write_files(
+        tmp_path / "x", pairs(*(f"{name}/{i}" for name in ("train", "valid") for i in range(3)))
+    )
     listing(ListingConfig(boxes=f"{tmp_path}/x", data=PicturesConfig(data_dir=f"{tmp_path}/cache")))
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "  format: VOC, from 6 XML files with the names of pictures"
@@ -119,19 +137,27 @@ class Pixels:
 def test_pictures_of_the_test_that_are_nearly_learned(listed, monkeypatch):
     monkeypatch.setattr(encoder, "Encoder", Pixels)
     random = np.random.default_rng(0)
-    one, *others = random.integers(0, 255, [6, 9, 14, 3], np.uint8)  # 378 numbers, which are projected
+    one, *others = random.integers(
+        0, 255, [6, 9, 14, 3], np.uint8
+    )  # 378 numbers, which are projected
     files = {f"train/cat/{i}.png": encode(pixels) for i, pixels in enumerate(others[:3])}
-    files |= {"train/cat/one.png": encode(one), "train/cat/two.png": encode(one ^ 2)}  # of one split: not told
+    files |= {
+        "train/cat/one.png": encode(one),
+        "train/cat/two.png": encode(one ^ 2),
+    }  # of one split: not told
     files |= {"test/cat/near.png": encode(one ^ 1), "test/cat/far.png": encode(others[4])}
     lines, _ = listed(files, labelled="HERE", encoder="module")
     (line,) = (line for line in lines if "nearly" in line)
-    assert line.startswith("  1 picture is nearly one of another split (cosine of their features at least 0.95), e.g. ")
+    assert line.startswith(
+        "  1 picture is nearly one of another split (cosine of their features at least 0.95), e.g. "
+    )
     assert line.partition("e.g. ")[2].startswith("test/cat/near.png (train/cat/")
     assert line.endswith(", 1.00)")
 
 
 def test_what_is_no_folder_is_refused(listed):
     with pytest.raises(
-        ConfigError, match="^--dataset=photos: does not name your own pictures; name them by --labelled"
+        ConfigError,
+        match="^--dataset=photos: does not name your own pictures; name them by --labelled",
     ):
         listed({})

@@ -26,7 +26,9 @@ def gradient(x):
 
 
 def loop(x):
-    return tf.while_loop(lambda i, _: i < 9, lambda i, x: (i + 1, tf.reduce_max(tf.exp(tf.sin(x)), 0) + x), (0, x))[1]
+    return tf.while_loop(
+        lambda i, _: i < 9, lambda i, x: (i + 1, tf.reduce_max(tf.exp(tf.sin(x)), 0) + x), (0, x)
+    )[1]
 
 
 def together(x):
@@ -45,7 +47,11 @@ def called(x):
     ("function", "least", "most"),
     [
         (lambda x: tf.reshape(tf.identity(x), [-1]), 0, 0),  # views
-        (lambda x: tf.reduce_sum(tf.exp(tf.exp(tf.exp(tf.exp(x))))), 2, 2.01),  # one after the other
+        (
+            lambda x: tf.reduce_sum(tf.exp(tf.exp(tf.exp(tf.exp(x))))),
+            2,
+            2.01,
+        ),  # one after the other
         (gradient, 4, 6.01),
         (loop, 2, 4.01),  # not nine times
         (together, 4, 4.01),
@@ -92,6 +98,8 @@ def test_what_is_free(files, free, tmp_path):
 def test_more_than_is_free_is_refused_in_a_line(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 2e9)
     memory.refuse_too_large(1.9e9, "--batch_size=512", "a step", "less is better")
-    message = "^--batch_size=512: a step needs about 3 GB of memory, and 2 GB are free; less is better$"
+    message = (
+        "^--batch_size=512: a step needs about 3 GB of memory, and 2 GB are free; less is better$"
+    )
     with pytest.raises(ConfigError, match=message):
         memory.refuse_too_large(3e9, "--batch_size=512", "a step", "less is better")

@@ -14,7 +14,13 @@ from cpc_tf.keras import keras
 
 GEOMETRY = GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=4)
 PRETRAINED = Training(
-    objective="cpc", dataset="photos", augment="full", seed=4, run="pretrain", step=7, weights="averaged"
+    objective="cpc",
+    dataset="photos",
+    augment="full",
+    seed=4,
+    run="pretrain",
+    step=7,
+    weights="averaged",
 )
 
 

@@ -47,7 +47,9 @@ def trained(workers):
 
 
 def losses(workdir):
-    return [json.loads(line)["loss"] for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line)["loss"] for line in (workdir / "metrics.jsonl").read_text().splitlines()
+    ]
 
 
 def test_two_workers_train_as_one_also_if_one_is_killed_and_one_is_stopped(pictures, tmp_path):
@@ -67,23 +69,43 @@ def test_two_workers_train_as_one_also_if_one_is_killed_and_one_is_stopped(pictu
     other.send_signal(signal.SIGTERM)
     (first, output), (second, others) = ended([chief, other])
     assert (first, second) == (143, 143), output + others
-    step, same = (int(re.search(r"stopped by SIGTERM: saved step (\d+) in", text)[1]) for text in (output, others))
-    assert (step, max(tmp_path.glob("stopped/checkpoints/*.index")).name) == (same, f"step_{step:08d}.index")
+    step, same = (
+        int(re.search(r"stopped by SIGTERM: saved step (\d+) in", text)[1])
+        for text in (output, others)
+    )
+    assert (step, max(tmp_path.glob("stopped/checkpoints/*.index")).name) == (
+        same,
+        f"step_{step:08d}.index",
+    )
 
     alone = [*flags, f"--train_steps={step}", f"--workdir={tmp_path}/alone"]
     output, others = trained(start_workers("cpc_tf.pretrain", *alone))
-    assert ("images/s" in output, "images/s" in others) == (True, False)  # only the chief writes and reports
+    assert ("images/s" in output, "images/s" in others) == (
+        True,
+        False,
+    )  # only the chief writes and reports
     ours, theirs = (killed_run.weights(tmp_path / name) for name in ("stopped", "alone"))
     assert not killed_run.differences(ours, theirs)
     assert losses(tmp_path / "stopped") == losses(tmp_path / "alone")
 
-    pretrain(cli.parse(PretrainConfig, [*flags, "--strategy=single", "--train_steps=4", f"--workdir={tmp_path}/one"]))
+    pretrain(
+        cli.parse(
+            PretrainConfig,
+            [*flags, "--strategy=single", "--train_steps=4", f"--workdir={tmp_path}/one"],
+        )
+    )
     assert losses(tmp_path / "alone")[:4] == pytest.approx(losses(tmp_path / "one"), rel=1e-3)
 
 
 def test_two_workers_train_all_classifiers_of_a_linear_run(pictures, tmp_path):
     modules.write_module(tmp_path / "hub", EncoderConfig(encoder="tiny", output_stack=1))
-    flags = ["--test_split=val", "--batch_size=4", "--train_steps=2", "--cached_views=1", f"--encoder={tmp_path}/hub"]
+    flags = [
+        "--test_split=val",
+        "--batch_size=4",
+        "--train_steps=2",
+        "--cached_views=1",
+        f"--encoder={tmp_path}/hub",
+    ]
     flags += ["--augment=none", *pictures]
     outputs = trained(start_workers("cpc_tf.linear", *flags, f"--workdir={tmp_path}/run"))
     assert [("results and picture:" in output) for output in outputs] == [True, False]
@@ -94,7 +116,12 @@ def test_two_workers_train_all_classifiers_of_a_linear_run(pictures, tmp_path):
         "pixels",
         "chance",
     ]
-    linear(cli.parse(LinearConfig, [*flags, "--strategy=single", "--nobaselines", f"--workdir={tmp_path}/one"]))
+    linear(
+        cli.parse(
+            LinearConfig,
+            [*flags, "--strategy=single", "--nobaselines", f"--workdir={tmp_path}/one"],
+        )
+    )
     results = (json.loads((tmp_path / run / "result.json").read_text()) for run in ("one", "run"))
     one, two = ({name: result[name] for name in ("top1", "loss")} for result in results)
     assert two == pytest.approx(one, rel=1e-3)

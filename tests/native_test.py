@@ -8,7 +8,8 @@ from cpc_tf import native
 
 RANDOM = np.random.default_rng(0)
 A, B, UPSTREAM = (
-    tf.constant(RANDOM.normal(size=shape), tf.float32) for shape in ([2, 3, 8], [2, 5, 8], [2, 3, 5])
+    tf.constant(RANDOM.normal(size=shape), tf.float32)
+    for shape in ([2, 3, 8], [2, 5, 8], [2, 3, 5])
 )  # products [2, 3, 5]
 
 

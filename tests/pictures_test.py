@@ -48,7 +48,9 @@ def test_broken_pictures_have_reasons_and_the_others_are_read_in_order(folder):
     assert sound == sorted(set(range(15)) - {i for batch in found for i in batch.broken})
     for batch in found[:-1]:
         for index, image in zip(batch.indices, batch.images):
-            wanted = tf.io.decode_png((folder / files.names[index]).read_bytes(), channels=3).numpy()
+            wanted = tf.io.decode_png(
+                (folder / files.names[index]).read_bytes(), channels=3
+            ).numpy()
             np.testing.assert_array_equal(image, wanted[:8, :8])
 
 
@@ -61,14 +63,20 @@ def test_pictures_of_12_bits_are_seen_as_those_of_8(tmp_path, monkeypatch):
         for i, image in enumerate(pixels):
             (tmp_path / folder / f"{i:02}.png").write_bytes(tf.io.encode_png(image).numpy())
     lines = []
-    monkeypatch.setattr(pictures.logging, "warning", lambda message, *values: lines.append(message % values))
+    monkeypatch.setattr(
+        pictures.logging, "warning", lambda message, *values: lines.append(message % values)
+    )
     deep, wanted = pictures.find(f"{tmp_path}/12"), pictures.find(f"{tmp_path}/8")
     assert wanted.intensity_range is None
-    found, wanted = (np.concatenate([batch.images for batch in read(files)]) for files in (deep, wanted))
+    found, wanted = (
+        np.concatenate([batch.images for batch in read(files)]) for files in (deep, wanted)
+    )
     assert np.abs(found.astype(int) - wanted).max() <= 3
     assert read(deep, intensity_range=(0.0, 65535.0))[0].images.max() <= 16
     assert len(lines) == 1
-    assert lines[0].startswith("30 pictures have more than 8 bits, and the model does not say how to see them: their v")
+    assert lines[0].startswith(
+        "30 pictures have more than 8 bits, and the model does not say how to see them: their v"
+    )
 
 
 def test_files_and_lists_of_files(folder, tmp_path, monkeypatch):
@@ -76,12 +84,17 @@ def test_files_and_lists_of_files(folder, tmp_path, monkeypatch):
     assert pictures.find(f"{first},{second}").names == [first, second]
     (tmp_path / "a,b.png").write_bytes(b"")
     assert pictures.find(f'"{tmp_path}/a,b.png",{first}').names == [f"{tmp_path}/a,b.png", first]
-    (tmp_path / "list.txt").write_bytes(f"\ufeff{first}\r\n\r\n{folder}/no.png\n".encode() + b"odd\xff.png\n")
+    (tmp_path / "list.txt").write_bytes(
+        f"\ufeff{first}\r\n\r\n{folder}/no.png\n".encode() + b"odd\xff.png\n"
+    )
     listed = pictures.find(str(tmp_path / "list.txt"))
     assert listed.names == [first, f"{folder}/no.png", "odd\\udcff.png"]
     (batch, rest) = read(listed)
     assert batch.indices.tolist() == [0]
-    assert rest.broken == {1: "there is no such file", 2: "cannot be read, or its name is not UTF-8"}
+    assert rest.broken == {
+        1: "there is no such file",
+        2: "cannot be read, or its name is not UTF-8",
+    }
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(first.encode())))
     assert pictures.find("-") == pictures.find(first)
 
@@ -92,7 +105,9 @@ def test_names_are_those_of_the_files(tmp_path):
     for name in names:
         (tmp_path / name).write_bytes(b"")
     assert pictures.find(str(tmp_path)).names == names
-    assert pictures.find([tmp_path / name for name in names]).names == [f"{tmp_path}/{name}" for name in names]
+    assert pictures.find([tmp_path / name for name in names]).names == [
+        f"{tmp_path}/{name}" for name in names
+    ]
 
 
 @pytest.mark.slow
@@ -116,7 +131,9 @@ def test_thumbnails_show_the_whole_picture_on_white(tmp_path):
 
 @pytest.mark.slow
 def test_16_bit_pictures_that_are_not_called_so_are_told(tmp_path, caplog):
-    (tmp_path / "deep.jpg").write_bytes(tf.io.encode_png(np.full([8, 8, 3], 3000, np.uint16)).numpy())
+    (tmp_path / "deep.jpg").write_bytes(
+        tf.io.encode_png(np.full([8, 8, 3], 3000, np.uint16)).numpy()
+    )
     files = pictures.find(str(tmp_path))
     assert (read(files, intensity_range=(2000.0, 4000.0))[0].images == 128).all()
     assert (read(files, quiet=True)[0].images == 11).all()
@@ -141,10 +158,16 @@ def test_arrays_and_pil_images_are_as_their_files(tmp_path):
     np.testing.assert_array_equal(batch.images, wanted.images)
     opened = pictures.find([Image.open(tmp_path / f"{i}.png") for i in range(3)])
     assert read(opened)[0].images.tolist() == batch.images.tolist()
-    assert (arrays.names, arrays.places) == (["000000.png", "000001.png", "000002.png"], opened.places)
+    assert (arrays.names, arrays.places) == (
+        ["000000.png", "000001.png", "000002.png"],
+        opened.places,
+    )
     assert len({*arrays.places, *pictures.find([pixels.reshape(30, 20, 3)]).places}) == 4
     assert pictures.find(np.stack([grey] * 5)).take([4]).names == ["000004.png"]
-    assert pictures.thumbnails(arrays, 8).tolist() == pictures.thumbnails(pictures.find(tmp_path), 8).tolist()
+    assert (
+        pictures.thumbnails(arrays, 8).tolist()
+        == pictures.thumbnails(pictures.find(tmp_path), 8).tolist()
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,10 +176,16 @@ def test_arrays_and_pil_images_are_as_their_files(tmp_path):
         ([], "there are none"),
         (np.zeros([0, 8, 8, 3]), "there are none"),
         (Image.fromarray(np.full([8, 8], 4096, np.uint16)), "picture 0: a PIL image of mode I;16"),
-        (np.full([2, 8, 8, 3], 2.0), r"picture 0: float64 values of 2 to 2; must be uint8, or floats of 0 to 1"),
+        (
+            np.full([2, 8, 8, 3], 2.0),
+            r"picture 0: float64 values of 2 to 2; must be uint8, or floats of 0 to 1",
+        ),
         (np.full([8, 8, 3], np.nan), "picture 0: float64 values of nan"),
         (np.zeros([8, 8, 3], np.int64), "picture 0: int64 values"),
-        ([np.zeros([8, 8, 3], np.uint8), np.zeros([8, 8, 4])], r"picture 1: an array of shape \[8, 8, 4\]"),
+        (
+            [np.zeros([8, 8, 3], np.uint8), np.zeros([8, 8, 4])],
+            r"picture 1: an array of shape \[8, 8, 4\]",
+        ),
         (["a.png", np.zeros([8, 8, 3])], "files beside arrays"),
         ("nowhere.png", "there is no nowhere.png"),
     ],

@@ -73,7 +73,9 @@ SELF_TRAINING = flags("""
     --train_epochs=100.0 --train_steps=0 --drops_at=0.3,0.6,0.9
 """)
 # Appendix C.1: four depths, a linear layer behind the network's last mean.
-PIXELS = flags("--backbone=resnet200_v2,resnet50_v2,resnet101_v2,resnet152_v2 --norm=batch --head_blocks=0")
+PIXELS = flags(
+    "--backbone=resnet200_v2,resnet50_v2,resnet101_v2,resnet152_v2 --norm=batch --head_blocks=0"
+)
 # Sec. 4.3, Doersch et al. 2015, and the public C4 recipe.
 DETECT = flags("""
     --dataset=voc/2007 --split=train+validation --test_split=test --canvas_colour_drop=0.5 --canvas_mirror=true
@@ -100,12 +102,25 @@ WANTED = {
     "imagenet/efficient_pseudo_labels": {**QUOTED, **SELF_TRAINING},
     "imagenet/efficient_pixels_resnet161": {**EFFICIENT, "backbone": "resnet161", "norm": "batch"},
     "imagenet/linear_bigbigan": {**LINEAR, **BIGBIGAN, "augment": "none", "geometry_from": "flags"},
-    "imagenet/efficient_bigbigan": {**EFFICIENT, **BIGBIGAN, "endpoint": "before:bn_crelu_feat", "finetune_steps": "0"},
+    "imagenet/efficient_bigbigan": {
+        **EFFICIENT,
+        **BIGBIGAN,
+        "endpoint": "before:bn_crelu_feat",
+        "finetune_steps": "0",
+    },
     # exp_configs/la_final.json of github.com/neuroailab/LocalAggregation, for a ResNet-50.
-    "imagenet/pretrain_local_aggregation": flags("--clusterings=10 --clusters_of_each=30000 --background=4096"),
+    "imagenet/pretrain_local_aggregation": flags(
+        "--clusterings=10 --clusters_of_each=30000 --background=4096"
+    ),
     # Doersch and Zisserman 2017: ResNet-101 up to its third stack.
-    **{f"imagenet/pretrain_{name}": {"encoder": "resnet101_v1"} for name in ("exemplar", "relative_position")},
-    **{f"imagenet/pretrain_{name}": {"encoder": "resnet101_v1_grey"} for name in ("colorization", "multi_task")},
+    **{
+        f"imagenet/pretrain_{name}": {"encoder": "resnet101_v1"}
+        for name in ("exemplar", "relative_position")
+    },
+    **{
+        f"imagenet/pretrain_{name}": {"encoder": "resnet101_v1_grey"}
+        for name in ("colorization", "multi_task")
+    },
     "imagenet/pretrain_pirl": {"train_epochs": "800.0", "pirl_negatives": "32000"},
     "ablation/pretrain_1_v1": {"norm": "batch", "directions": "1", "augment": "v1"},
 }
@@ -128,7 +143,13 @@ RUNGS = {
         {"norm": "layer", "warmup_steps": 0},
         {"augment": "colour_drop"},
         {"directions": 4},
-        {"image_size": 260, "patch_size": 80, "patch_stride": 36, "steps_to_ignore": 2, "steps_to_predict": 3},
+        {
+            "image_size": 260,
+            "patch_size": 80,
+            "patch_stride": 36,
+            "steps_to_ignore": 2,
+            "steps_to_predict": 3,
+        },
         {"augment": "full"},
     ],
 }
@@ -140,14 +161,22 @@ STEPS = [
 # The ladder on ImageNet is tested on pictures that nothing learned from.
 UNSEEN = {"split": "train[10000:]"}
 STEPS += [
-    ("ablation/pretrain_8_pa", "ablation/pretrain_9_small_patches", {"augment": "small_patches"}),  # ours
+    (
+        "ablation/pretrain_8_pa",
+        "ablation/pretrain_9_small_patches",
+        {"augment": "small_patches"},
+    ),  # ours
     # Rate and mirroring are v2's on all rungs; the warm-up ends with LN.
     (
         "imagenet/pretrain_cpc_v1",
         "imagenet_ladder/pretrain_1_v1",
         {**UNSEEN, "learning_rate": 0.0004, "mirror": False, "warmup_steps": 1000},
     ),
-    ("imagenet/pretrain_resnet161", "imagenet_ladder/pretrain_8_pa", {**UNSEEN, "checkpoint_every": 5000}),
+    (
+        "imagenet/pretrain_resnet161",
+        "imagenet_ladder/pretrain_8_pa",
+        {**UNSEEN, "checkpoint_every": 5000},
+    ),
     ("imagenet/linear", "imagenet_ladder/linear", {**UNSEEN, "test_split": "train[:10000]"}),
     (
         "imagenette/pretrain_128px_longer",
@@ -166,7 +195,9 @@ def task_of(path):
     """The task that a flag file is for: its name begins with the task's. A release is a pre-training."""
     name = pathlib.Path(path).stem.replace("release", "pretrain")
     kinds = [kind for kind in TASKS if name == kind or name.startswith(f"{kind}_")]
-    assert len(kinds) == 1, f"{path}: which binary is this for? Known names begin with {', '.join(TASKS)}"
+    assert len(kinds) == 1, (
+        f"{path}: which binary is this for? Known names begin with {', '.join(TASKS)}"
+    )
     return TASKS[kinds[0]]
 
 
@@ -199,7 +230,11 @@ def runs():
 def page():
     """flags/README.md: each preset with the first sentence of its header, below what is written by hand."""
     text, ruler, _ = PAGE.read_text().partition("|---|---|\n")
-    return text + ruler + "".join(f"| `{path.removeprefix('flags/')}` | {header(path).what} |\n" for path in FILES)
+    return (
+        text
+        + ruler
+        + "".join(f"| `{path.removeprefix('flags/')}` | {header(path).what} |\n" for path in FILES)
+    )
 
 
 def test_the_page_lists_all_presets():
@@ -227,9 +262,13 @@ def test_the_commands_of_the_header_can_be_run_in_their_order(path):
     assert commands, "the header gives no command"
     for command in commands:
         is_export = command.startswith("cpc-tf export ")
-        assert is_export or command.startswith(f"cpc-tf {task.name} --preset={name_of(path)} "), command
+        assert is_export or command.startswith(f"cpc-tf {task.name} --preset={name_of(path)} "), (
+            command
+        )
         cli.parse(ExportConfig if is_export else task.config, command.split()[2:])
-    exports = dict(re.findall(r"cpc-tf export --workdir=(\S+) (?:--part=encoder )?--output=(\S+)", text))
+    exports = dict(
+        re.findall(r"cpc-tf export --workdir=(\S+) (?:--part=encoder )?--output=(\S+)", text)
+    )
     for encoder in re.findall(r"--(?:initial_)?encoder=(runs/\S+)", text):
         assert encoder in exports.values(), f"no export to {encoder}"
         # The preset that makes the run that is exported; else it is one of this header's own.
@@ -247,7 +286,9 @@ def test_the_papers_values(name):
 @pytest.mark.parametrize(("before", "after", "changes"), STEPS, ids=[step[1] for step in STEPS])
 def test_what_changes_from_one_preset_to_another(before, after, changes):
     one, other = flatten(preset(before)), flatten(preset(after))
-    assert {name: other[name] for name in one if one[name] != other[name] and name != "rung"} == changes
+    assert {
+        name: other[name] for name in one if one[name] != other[name] and name != "rung"
+    } == changes
 
 
 def test_what_the_quoted_methods_say_in_other_units():
@@ -260,15 +301,25 @@ def test_what_the_quoted_methods_say_in_other_units():
     student = preset("imagenet/efficient_pseudo_labels")
     assert student.sgd.warmup_steps == pytest.approx(5 * 1_281_167 / 256, rel=0.01)
     first = flatten(student.of_teacher())
-    differ = {"train_epochs": 200, "weight_decay": 1e-3, "drops_at": "0.7,0.8,0.9", "warmup_steps": 2500}
-    assert {name: first[name] for name, value in flatten(student).items() if first[name] != value} == {
+    differ = {
+        "train_epochs": 200,
+        "weight_decay": 1e-3,
+        "drops_at": "0.7,0.8,0.9",
+        "warmup_steps": 2500,
+    }
+    assert {
+        name: first[name] for name, value in flatten(student).items() if first[name] != value
+    } == {
         **differ,
         **{"workdir": "teacher", "propagation": "none", "teacher": ""},
     }
 
 
 def test_the_papers_encoders():
-    blocks = {name: [(s.blocks, s.bottleneck, s.width) for s in ARCHITECTURES[name].stacks] for name in ARCHITECTURES}
+    blocks = {
+        name: [(s.blocks, s.bottleneck, s.width) for s in ARCHITECTURES[name].stacks]
+        for name in ARCHITECTURES
+    }
     assert blocks["resnet161"] == [(3, 64, 256), (4, 128, 512), (46, 512, 4096)]
     assert blocks["resnet50"] == [(3, 64, 256), (4, 128, 512), (6, 256, 1024), (3, 512, 2048)]
     assert blocks["resnet101_v1"] == [(3, 64, 256), (4, 128, 512), (23, 256, 1024)]

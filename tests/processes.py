@@ -30,7 +30,9 @@ import numpy as np
 
 from cpc_tf import commands
 
-_PR_SET_CHILD_SUBREAPER = 36  # a process whose parent has ended becomes our child, so that we can wait for it
+_PR_SET_CHILD_SUBREAPER = (
+    36  # a process whose parent has ended becomes our child, so that we can wait for it
+)
 _server: socket.socket | None = None
 _server_pid = 0
 
@@ -38,7 +40,11 @@ _server_pid = 0
 def prepare() -> None:
     """Forks the server. No operation of TensorFlow may have run in this process: it would not run in a fork."""
     global _server, _server_pid
-    if _server or not sys.platform.startswith("linux") or ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+    if (
+        _server
+        or not sys.platform.startswith("linux")
+        or ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ):
         return
     _server, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     gc.freeze()  # so that the garbage collector writes into no page that processes share
@@ -72,7 +78,9 @@ def start(module: str, *words: object, **options) -> subprocess.Popen:
     return (_Forked if _server else subprocess.Popen)(command, text=True, **options)
 
 
-def run(module: str, *words: object, timeout: float = 600, **options) -> subprocess.CompletedProcess:
+def run(
+    module: str, *words: object, timeout: float = 600, **options
+) -> subprocess.CompletedProcess:
     """Runs `python -m module *words` to its end, as subprocess.run does; options as for `start`."""
     process = start(module, *words, **options)
     try:
@@ -102,7 +110,14 @@ def cluster(module: str, *words: object, **options) -> Callable[[int], subproces
     def start_one(number: int) -> subprocess.Popen:
         config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": number}}
         environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
-        return start(module, "--strategy=multiworker", *words, env=environment, stderr=subprocess.STDOUT, **options)
+        return start(
+            module,
+            "--strategy=multiworker",
+            *words,
+            env=environment,
+            stderr=subprocess.STDOUT,
+            **options,
+        )
 
     return start_one
 
@@ -155,7 +170,9 @@ def _serve(orders: socket.socket) -> None:
 def _import(module: str) -> None:
     """Imports what a command of ours does, but does not run it; what fails here fails in the command, too."""
     name = module.rpartition(".")[2]
-    place = commands.COMMANDS[name].function.partition(":")[0] if name in commands.COMMANDS else module
+    place = (
+        commands.COMMANDS[name].function.partition(":")[0] if name in commands.COMMANDS else module
+    )
     if place.split(".")[0] == "cpc_tf" and place not in sys.modules:
         with contextlib.suppress(Exception):
             importlib.import_module(place)

@@ -21,7 +21,11 @@ def test_help_is_one_screen_and_its_commands_parse(capsys):
     lines = first.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 100
-    commands = [line.split() for line in first.replace("\\\n", "").splitlines() if line.startswith("  cpc-tf ")]
+    commands = [
+        line.split()
+        for line in first.replace("\\\n", "").splitlines()
+        if line.startswith("  cpc-tf ")
+    ]
     assert [words[1] for words in commands] == ["pretrain", "export", "linear"]
     for _, command, *flags in commands:
         cli.parse(COMMANDS[command].config, flags)
@@ -32,7 +36,10 @@ def test_help_is_one_screen_and_its_commands_parse(capsys):
     [
         (["pretrian"], "pretrian: no such command; did you mean pretrain?"),
         (["x" * 500], "no such command; `cpc-tf --help` lists them"),
-        (["presets", "photo/pretran"], "--preset=photo/pretran: no such preset; did you mean photos/pretrain"),
+        (
+            ["presets", "photo/pretran"],
+            "--preset=photo/pretran: no such preset; did you mean photos/pretrain",
+        ),
         (["presets", "zzz"], "--preset=zzz: no such preset; `cpc-tf presets` lists them"),
     ],
 )
@@ -54,7 +61,9 @@ def test_presets_are_listed_with_their_cost_and_printed(capsys):
 
 
 def test_a_preset_by_name_is_its_file_from_any_folder(tmp_path, monkeypatch):
-    by_path = cli.parse(PretrainConfig, [f"--flagfile={ROOT}/flags/photos/pretrain_128px.flags", "--seed=3"])
+    by_path = cli.parse(
+        PretrainConfig, [f"--flagfile={ROOT}/flags/photos/pretrain_128px.flags", "--seed=3"]
+    )
     monkeypatch.chdir(tmp_path)
     assert cli.parse(PretrainConfig, ["--preset=photos/pretrain_128px", "--seed=3"]) == by_path
     assert cli.parse(PretrainConfig, ["--preset", "photos/pretrain_128px", "--seed=3"]) == by_path
@@ -64,8 +73,13 @@ def test_a_preset_by_name_is_its_file_from_any_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_full_disk_behind_standard_output_is_one_line(words, unbuffered):
     with open("/dev/full", "w") as full:
-        command, environment = [sys.executable, "-m", "cpc_tf", *words], {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-        done = subprocess.run(command, env=environment, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+        command, environment = (
+            [sys.executable, "-m", "cpc_tf", *words],
+            {**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+        done = subprocess.run(
+            command, env=environment, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True
+        )
     said = "error: standard output cannot be written (No space left on device)\n"
     assert (done.returncode, done.stderr) == (4, said)
 
@@ -113,10 +127,24 @@ print(heavy())
     cases = [([name, "--help"], 0, f"cpc-tf {name}:") for name in COMMANDS]
     for name, (words, missing, wrong) in refusals.items():
         cases += [([name, *words], 2, f"error: {missing}"), ([name, wrong], 2, f"error: {wrong}")]
-        cases += [([name, "--no_such_flag=1"], 2, "error: Unknown command line flag 'no_such_flag'")]
-    launch = ["launch", "--zone=europe-west4-a", "--dry_run", "--", "pretrain", "--workdir=gs://bucket/x"]
-    cases += [(launch, 0, "gcloud"), ([*launch, "--batch_size=9"], 2, "error: --batch_size=9: cannot be divided")]
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(cases)], capture_output=True, text=True, cwd=ROOT)
+        cases += [
+            ([name, "--no_such_flag=1"], 2, "error: Unknown command line flag 'no_such_flag'")
+        ]
+    launch = [
+        "launch",
+        "--zone=europe-west4-a",
+        "--dry_run",
+        "--",
+        "pretrain",
+        "--workdir=gs://bucket/x",
+    ]
+    cases += [
+        (launch, 0, "gcloud"),
+        ([*launch, "--batch_size=9"], 2, "error: --batch_size=9: cannot be divided"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(cases)], capture_output=True, text=True, cwd=ROOT
+    )
     assert done.stdout.partition("\nforked\n")[2] == "[]\n", done.stdout[-3000:] + done.stderr
 
 
@@ -155,16 +183,38 @@ IMPORT = "from cpc_tf import program; program.quietly(lambda: __import__('tensor
     [
         (NOISY, IMPORT, "3", [], ["a notice"]),
         (NOISY, IMPORT, "0", ["a notice"], []),
-        (NOISY + "raise ImportError('no such library')", IMPORT, "3", ["a notice", "no such library"], []),
-        ("import os\nos.abort()", IMPORT, "3", ["Fatal Python error: Aborted", "tensorflow.py"], []),
-        (NOISY, f"{IMPORT}; import sys; print('our own line', file=sys.stderr)", "3", ["our own line"], ["a notice"]),
+        (
+            NOISY + "raise ImportError('no such library')",
+            IMPORT,
+            "3",
+            ["a notice", "no such library"],
+            [],
+        ),
+        (
+            "import os\nos.abort()",
+            IMPORT,
+            "3",
+            ["Fatal Python error: Aborted", "tensorflow.py"],
+            [],
+        ),
+        (
+            NOISY,
+            f"{IMPORT}; import sys; print('our own line', file=sys.stderr)",
+            "3",
+            ["our own line"],
+            ["a notice"],
+        ),
         ("", f"import os; os.close(2); {IMPORT}; os.write(1, b'imported')", "3", ["imported"], []),
     ],
 )
-def test_notices_of_tensorflow_are_hidden_unless_it_fails(tmp_path, library, code, level, shown, hidden):
+def test_notices_of_tensorflow_are_hidden_unless_it_fails(
+    tmp_path, library, code, level, shown, hidden
+):
     (tmp_path / "tensorflow.py").write_text(library)
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "TF_CPP_MIN_LOG_LEVEL": level}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
     written = done.stdout + done.stderr
     assert all(text in written for text in shown)
     assert not any(text in written for text in hidden)
@@ -173,7 +223,9 @@ def test_notices_of_tensorflow_are_hidden_unless_it_fails(tmp_path, library, cod
 @pytest.mark.slow
 def test_tensorflow_itself_is_quiet(tmp_path):
     words = ["report", f"--runs={tmp_path}", f"--output={tmp_path}/report"]
-    done = subprocess.run([sys.executable, "-m", "cpc_tf", *words], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-m", "cpc_tf", *words], capture_output=True, text=True, cwd=ROOT
+    )
     assert done.returncode == 2
     assert done.stderr.count("\n") == done.stderr.count("error: ") == 1
 

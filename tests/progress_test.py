@@ -6,7 +6,8 @@ from cpc_tf import progress
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0:00"), (65, "1:05"), (3599.6, "1:00:00"), (7384, "2:03:04"), (273906, "3 d 04:05:06")]
+    ("seconds", "text"),
+    [(0, "0:00"), (65, "1:05"), (3599.6, "1:00:00"), (7384, "2:03:04"), (273906, "3 d 04:05:06")],
 )
 def test_duration(seconds, text):
     assert progress.duration(seconds) == text

@@ -19,8 +19,14 @@ def test_it_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     notebook = nbformat.read(NOTEBOOK, 4)
     for cell in notebook["cells"]:
-        cell["source"] = cell["source"].replace("steps=400", "steps=100").replace("probe_every=200", "probe_every=50")
-    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        cell["source"] = (
+            cell["source"]
+            .replace("steps=400", "steps=100")
+            .replace("probe_every=200", "probe_every=50")
+        )
+    nbclient.NotebookClient(
+        notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
     texts = "".join("".join(output.get("text", ())) for output in outputs)
     for wanted in ("100/100", "has the same label", "test accuracy:", "frozen "):

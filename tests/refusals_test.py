@@ -299,7 +299,9 @@ def filled(tmp_path_factory):
 @pytest.mark.parametrize(("command", "words", "message", "file"), [case(*row) for row in TABLE])
 def test_it_is_refused_in_one_line(command, words, message, file, filled, monkeypatch):
     monkeypatch.setenv("CPC_TF_CACHE", f"{filled('EMPTY')}_cache")
-    monkeypatch.setattr(loop, "train", lambda *_, **__: pytest.fail("it was not refused: it trains"))
+    monkeypatch.setattr(
+        loop, "train", lambda *_, **__: pytest.fail("it was not refused: it trains")
+    )
     pathlib.Path(filled("FILE")).write_bytes(filled(file.decode("latin-1")).encode("latin-1"))
     words = [filled(word) for word in words]
     if command in TASKS:

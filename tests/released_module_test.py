@@ -30,14 +30,20 @@ def test_it_is_a_layer_that_can_be_trained(layer):
     features = layer(tf.random.stateless_uniform([2, 128, 128, 3], [0, 0]))
     assert features.shape == (2, 1024)
     assert np.isfinite(features).all()
-    assert sum(np.prod(v.shape) for v in layer.trainable_variables) == read_card(str(MODULE), "").parameters
+    assert (
+        sum(np.prod(v.shape) for v in layer.trainable_variables)
+        == read_card(str(MODULE), "").parameters
+    )
 
 
 def test_it_is_as_the_exporter_writes_it_today(layer):
     """It refuses other pixels than those in [0, 1], and its page says how it is used now."""
     again = export_again(str(MODULE))
     assert (MODULE / "README.md").read_text() == again.readme
-    assert read_card(str(MODULE)).to_json() == {**again.card, "versions": read_card(str(MODULE)).versions}
+    assert read_card(str(MODULE)).to_json() == {
+        **again.card,
+        "versions": read_card(str(MODULE)).versions,
+    }
     for entry in (layer.resolved_object, layer.resolved_object.patched):
         with pytest.raises(tf.errors.InvalidArgumentError, match="must be floats in"):
             entry(tf.fill([1, 128, 128, 3], 255.0))
@@ -56,10 +62,15 @@ def test_neighbours_of_images_it_never_saw():
 
 def test_its_conversions_are_of_this_module_and_compute_the_same(layer):
     card = read_card(str(MODULE), "").to_json()
-    found = {path.parent: json.loads(path.read_text()) for path in MODULE.parent.glob("*/runtime.json")}
+    found = {
+        path.parent: json.loads(path.read_text()) for path in MODULE.parent.glob("*/runtime.json")
+    }
     assert {each["format"] for each in found.values()} == {"tflite", "onnx", "keras3"}
     for folder, values in found.items():
-        assert {"levels": None, **values["card"]} == card  # the conversions were made before cards had levels
+        assert {
+            "levels": None,
+            **values["card"],
+        } == card  # the conversions were made before cards had levels
         assert {name: (folder / name).stat().st_size for name in values["bytes"]} == values["bytes"]
         assert values["similarity"] > 0.98
     images = np.random.default_rng(0).uniform(size=[1, 128, 128, 3]).astype(np.float32)
@@ -68,4 +79,7 @@ def test_its_conversions_are_of_this_module_and_compute_the_same(layer):
         runner = tf.lite.Interpreter(str(folder / "encoder.tflite")).get_signature_runner("encoder")
         features = runner(images=images)["features"]
         least = 1 - 1e-6 if found[folder]["quantize"] == "none" else 0.9
-        assert float((features * wanted).sum() / np.linalg.norm(features) / np.linalg.norm(wanted)) > least, folder
+        assert (
+            float((features * wanted).sum() / np.linalg.norm(features) / np.linalg.norm(wanted))
+            > least
+        ), folder

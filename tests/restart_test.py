@@ -66,7 +66,9 @@ def test_a_command_that_cannot_be_started_is_a_line(capsys):
 
 @pytest.mark.slow
 def test_a_signal_reaches_the_command_once_and_ends_both():
-    script = "trap 'echo got one; sleep 0.5; exit 143' TERM; echo ready; while true; do sleep 0.1; done"
+    script = (
+        "trap 'echo got one; sleep 0.5; exit 143' TERM; echo ready; while true; do sleep 0.1; done"
+    )
     process = processes.start("cpc_tf.restart", "--", "sh", "-c", script)
     processes.wait_for(process, "ready")
     process.send_signal(signal.SIGTERM)
@@ -76,7 +78,9 @@ def test_a_signal_reaches_the_command_once_and_ends_both():
 
 @pytest.mark.slow
 def test_a_signal_in_a_pause_ends_it():
-    process = processes.start("cpc_tf.restart", "--", "sh", "-c", "kill -KILL $$", stdout=subprocess.DEVNULL)
+    process = processes.start(
+        "cpc_tf.restart", "--", "sh", "-c", "kill -KILL $$", stdout=subprocess.DEVNULL
+    )
     assert "starting it again in 5 seconds" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130

@@ -55,47 +55,69 @@ class Ended(NamedTuple):
 
 def main() -> int:
     """Runs what the command line names; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="folders and files below tests/; default: all")
-    parser.add_argument("--fast", action="store_true", help="leave out the tests that are marked slow")
-    parser.add_argument("--no-budget", action="store_true", help="the budget is that of the classic environment")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="folders and files below tests/; default: all"
+    )
+    parser.add_argument(
+        "--fast", action="store_true", help="leave out the tests that are marked slow"
+    )
+    parser.add_argument(
+        "--no-budget", action="store_true", help="the budget is that of the classic environment"
+    )
     asked = parser.parse_args()
     budget, began = read_budget(), time.monotonic()
     measured = not (asked.fast or asked.no_budget)
-    parts = sorted(asked.names or all_parts(), key=lambda name: -budget.get(name, 0))  # the last one runs alone
+    parts = sorted(
+        asked.names or all_parts(), key=lambda name: -budget.get(name, 0)
+    )  # the last one runs alone
     options = ["-m", "not slow"] if asked.fast else []
     import_everything()
     # No TemporaryDirectory: a process that is forked would remove it when it ends.
     room = tempfile.mkdtemp(prefix="cpc_tf_tests_")
     home = os.path.join(room, "home")
     os.mkdir(home)
-    os.environ.update(CPC_TF_TEST_HOME=home, CPC_TF_TEST_PRICES=room, CPC_TF_CACHE=str(KEPT / "cpc_tf"))
+    os.environ.update(
+        CPC_TF_TEST_HOME=home, CPC_TF_TEST_PRICES=room, CPC_TF_CACHE=str(KEPT / "cpc_tf")
+    )
     try:
         build_operations(room)
         rates = yardstick(room) if measured else []
         ended = []
-        for part in run_forked({name: lambda name=name: run_pytest(name, options) for name in parts}, room):
+        for part in run_forked(
+            {name: lambda name=name: run_pytest(name, options) for name in parts}, room
+        ):
             ended.append(part)
             print_part(part, ended, parts, time.monotonic() - began, budget)
         rates += yardstick(room) if measured else []
-        prices = [json.loads(line) for path in pathlib.Path(room).glob("*.jsonl") for line in path.open()]
+        prices = [
+            json.loads(line) for path in pathlib.Path(room).glob("*.jsonl") for line in path.open()
+        ]
     finally:
         shutil.rmtree(room, ignore_errors=True)
     if measured:
         report_budget(ended, budget, rates, prices)
     minutes, seconds = divmod(round(time.monotonic() - began), 60)
     print(f"{sum(part.cpu for part in ended):.0f} CPU seconds in {minutes} min {seconds} s")
-    passed, failed, errors, skipped = (count(ended, word) for word in ("passed", "failed", "errors?", "skipped"))
+    passed, failed, errors, skipped = (
+        count(ended, word) for word in ("passed", "failed", "errors?", "skipped")
+    )
     failed += errors or int(not failed and any(part.status not in (0, NO_TESTS) for part in ended))
     print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
     return int(failed > 0)
 
 
-def print_part(part: Ended, ended: Sequence[Ended], parts: Sequence[str], seconds: float, budget) -> None:
+def print_part(
+    part: Ended, ended: Sequence[Ended], parts: Sequence[str], seconds: float, budget
+) -> None:
     """Prints how a part ended, with all its output if it failed, and how long the others will take by their budgets."""
     last_line = part.output.strip().rpartition("\n")[2]
     failed = part.status not in (0, NO_TESTS)
-    share = sum(budget.get(each.name, 3) for each in ended) / sum(budget.get(name, 3) for name in parts)
+    share = sum(budget.get(each.name, 3) for each in ended) / sum(
+        budget.get(name, 3) for name in parts
+    )
     left = f", about {seconds / share - seconds:.0f} s left" if len(ended) < len(parts) else ""
     print(part.output if failed else "", end="")
     status = f"ended with status {part.status}; " if failed else ""
@@ -126,8 +148,15 @@ def build_operations(room: str) -> None:
     from cpc_tf.encoders import layers
 
     libraries = {library.name: library for library in (augment.LIBRARY, layers.LIBRARY)}
-    for built in run_forked({name: lambda name=name: int(not libraries[name].build()) for name in libraries}, room):
-        print(built.output if built.status else f"C++ operations of {built.name}: {built.cpu:.0f} CPU s", flush=True)
+    for built in run_forked(
+        {name: lambda name=name: int(not libraries[name].build()) for name in libraries}, room
+    ):
+        print(
+            built.output
+            if built.status
+            else f"C++ operations of {built.name}: {built.cpu:.0f} CPU s",
+            flush=True,
+        )
 
 
 def run_pytest(name: str, options: Sequence[str]) -> int:
@@ -135,7 +164,14 @@ def run_pytest(name: str, options: Sequence[str]) -> int:
     import pytest
 
     path = TESTS / name
-    return pytest.main(["-p", "no:cacheprovider", *options, str(path if path.is_dir() else path.with_suffix(".py"))])
+    return pytest.main(
+        [
+            "-p",
+            "no:cacheprovider",
+            *options,
+            str(path if path.is_dir() else path.with_suffix(".py")),
+        ]
+    )
 
 
 def run_forked(functions: Mapping[str, Callable[[], int]], room: str) -> Iterator[Ended]:
@@ -208,7 +244,9 @@ def read_budget() -> dict[str, float]:
     return {name: float(seconds) for name, seconds in filter(None, lines)}
 
 
-def report_budget(ended: Sequence[Ended], budget: Mapping[str, float], rates: Sequence[float], prices) -> None:
+def report_budget(
+    ended: Sequence[Ended], budget: Mapping[str, float], rates: Sequence[float], prices
+) -> None:
     """Prints what each folder took beside the record, and the dearest tests of folders that took more.
 
     Args:
@@ -231,8 +269,14 @@ def report_budget(ended: Sequence[Ended], budget: Mapping[str, float], rates: Se
         note = "  over" if too_much else ""
         print(f"{row:24}{cpu / slower:7.0f}{cpu:7.0f}{budget[row]:8.0f}{size:6.1f}{note}")
     if over:
-        print(f"Over budget: {', '.join(over)}. The dearest tests there, in CPU seconds of the budget:")
-        own = [price for price in prices if re.match(rf"tests/({'|'.join(over)})\b", price["test"]) or REST in over]
+        print(
+            f"Over budget: {', '.join(over)}. The dearest tests there, in CPU seconds of the budget:"
+        )
+        own = [
+            price
+            for price in prices
+            if re.match(rf"tests/({'|'.join(over)})\b", price["test"]) or REST in over
+        ]
         for price in sorted(own, key=lambda price: -price["cpu"])[:10]:
             print(f"{price['cpu'] / slower:7.1f}  {price['test']}")
 

@@ -71,7 +71,9 @@ def write_boxes(root, count=4, side=32):
         pixels[2 : 2 + height, 4 : 4 + side // 2] = level
         pixels[-1, -1] = 129 + number  # no picture is a copy of another
         pathlib.Path(root, f"JPEGImages/{number}.png").write_bytes(tf.io.encode_png(pixels).numpy())
-        corners = f"<xmin>5</xmin><ymin>3</ymin><xmax>{4 + side // 2}</xmax><ymax>{2 + height}</ymax>"
+        corners = (
+            f"<xmin>5</xmin><ymin>3</ymin><xmax>{4 + side // 2}</xmax><ymax>{2 + height}</ymax>"
+        )
         box = f"<object><name>{name}</name><difficult>0</difficult><bndbox>{corners}</bndbox></object>"
         text = f"<annotation><size><width>{side}</width><height>{side}</height></size>{box}</annotation>"
         pathlib.Path(root, f"Annotations/{number}.xml").write_text(text)
@@ -85,9 +87,16 @@ class MultiLabel(IndexedSource):
 
     def __init__(self, count, seed=0, side=16):
         random = np.random.default_rng(seed)
-        self.num_examples, self._labels = count, random.integers(0, 2, [count, 3]).astype(np.float32)
-        pixels = random.integers(0, 100, [count, side, side, 3]) + 120 * self._labels[:, None, None].astype(int)
-        self._encoded = tf.constant([tf.io.encode_png(image.astype(np.uint8)).numpy() for image in pixels])
+        self.num_examples, self._labels = (
+            count,
+            random.integers(0, 2, [count, 3]).astype(np.float32),
+        )
+        pixels = random.integers(0, 100, [count, side, side, 3]) + 120 * self._labels[
+            :, None, None
+        ].astype(int)
+        self._encoded = tf.constant(
+            [tf.io.encode_png(image.astype(np.uint8)).numpy() for image in pixels]
+        )
 
     def read(self, index):
         return {"encoded": self._encoded[index], "label": tf.constant(self._labels)[index]}

@@ -9,13 +9,28 @@ from cpc_tf.evaluation.inference import encode_dataset
 from cpc_tf.settings import ConfigError, RunEnded, leaves
 from cpc_tf.training.config import TrainingConfig
 
-LEAVES = {(owner, field.name): field for command in COMMANDS.values() for owner, field in leaves(command.config)}
-HUGE = ("1e39", "1e400", "nan", "-1" * 2000, "9" * 40, "-" + "9" * 40)  # every number has a finite range
+LEAVES = {
+    (owner, field.name): field
+    for command in COMMANDS.values()
+    for owner, field in leaves(command.config)
+}
+HUGE = (
+    "1e39",
+    "1e400",
+    "nan",
+    "-1" * 2000,
+    "9" * 40,
+    "-" + "9" * 40,
+)  # every number has a finite range
 
 
-@pytest.mark.parametrize("owner", sorted({owner for owner, _ in LEAVES}, key=lambda owner: owner.__name__))
+@pytest.mark.parametrize(
+    "owner", sorted({owner for owner, _ in LEAVES}, key=lambda owner: owner.__name__)
+)
 def test_absurd_values_are_refused_by_the_flag(owner):
-    for name in [name for cls, name in LEAVES if cls is owner and LEAVES[cls, name].type is not bool]:
+    for name in [
+        name for cls, name in LEAVES if cls is owner and LEAVES[cls, name].type is not bool
+    ]:
         field = LEAVES[owner, name]
         kind = field.metadata["listed"] or field.type
         absurd = {int: (*HUGE, str(2**32 + 1)), float: HUGE}

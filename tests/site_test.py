@@ -22,9 +22,13 @@ def test_links_to_files_outside_docs_stay_on_the_site():
         "[a](repository/flags/README.md#presets) ![b](images/b.png) [c](#d) [e](https://e.org) "
         "[f](repository/studies/by_hand.json)"
     )
-    assert links.rewritten("[a](../docs/results.md#gain)", "flags/README.md") == "[a](../../results.md#gain)"
     assert (
-        links.rewritten("[a](../README.md#two-commands)", "docs/python.md") == "[a](index.md#two-commands)"
+        links.rewritten("[a](../docs/results.md#gain)", "flags/README.md")
+        == "[a](../../results.md#gain)"
+    )
+    assert (
+        links.rewritten("[a](../README.md#two-commands)", "docs/python.md")
+        == "[a](index.md#two-commands)"
     )  # the first
     assert [links.source(links.address(path)) for path in links.MOVED] == [*links.MOVED]
     assert links.target("README.md", "studies/causes") == "studies/causes/README.md"
@@ -34,7 +38,9 @@ def test_links_to_files_outside_docs_stay_on_the_site():
 
 
 def test_each_command_has_its_flags_on_the_site():
-    named = re.findall(r"^ +- (\w+): reference/(\w+).md$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    named = re.findall(
+        r"^ +- (\w+): reference/(\w+).md$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE
+    )
     assert sorted(named) == sorted((name, name) for name in COMMANDS)
 
 
@@ -78,12 +84,16 @@ def test_the_flag_reference_says_what_settings_say():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not importlib.util.find_spec("mkdocs"), reason="`make site` installs what builds the site")
+@pytest.mark.skipif(
+    not importlib.util.find_spec("mkdocs"), reason="`make site` installs what builds the site"
+)
 def test_it_builds(tmp_path):
     """With --strict: every page, link and anchor is there."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", f"--site-dir={tmp_path}"]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     assert 'href="repository/flags/index.html' in (tmp_path / "results.html").read_text()
     assert "--accumulate" in (tmp_path / "reference/pretrain.html").read_text()

@@ -22,6 +22,8 @@ def printed(code, then, folder):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     alone = "import sys; sys.modules['cpc_tf'] = None  # importing it fails"
     command = [sys.executable, "-c", f"{alone}\n{code}\n{then}"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]

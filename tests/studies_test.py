@@ -41,9 +41,16 @@ def root(monkeypatch):
 @pytest.mark.parametrize("study", runner.STUDIES)
 def test_runs_parse_and_records_are_of_todays_settings(study):
     runs, found = runner.load(study).runs(Places()), records.read(study)
-    assert len({json.dumps(run.fields) for run in runs}) == len({run.result for run in runs}) == len(runs) > 3
+    assert (
+        len({json.dumps(run.fields) for run in runs})
+        == len({run.result for run in runs})
+        == len(runs)
+        > 3
+    )
     for run in runs:
-        if not any(run.fields.items() <= record.items() for record in found):  # `status` parses the others
+        if not any(
+            run.fields.items() <= record.items() for record in found
+        ):  # `status` parses the others
             for (module, *arguments), _ in run.steps:
                 if module in records.CONFIGS:  # others have flags of their own
                     cli.parse(records.CONFIGS[module], arguments)
@@ -51,17 +58,23 @@ def test_runs_parse_and_records_are_of_todays_settings(study):
     assert lines[0].endswith(", 0 of no run")
     assert not lines[1:]
     for record in found:
-        assert record["commit"] or record["recorded_in"]  # the second where only the commit of the record is known
+        assert (
+            record["commit"] or record["recorded_in"]
+        )  # the second where only the commit of the record is known
         assert len(record["commands"]) == len(record["settings"])
         if "kind" in record:
-            assert set(record["identity"]) <= set(Identity("cpc").to_json())  # older ones lack what came later
+            assert set(record["identity"]) <= set(
+                Identity("cpc").to_json()
+            )  # older ones lack what came later
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", results.documents(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_documents_show_what_is_recorded(path):
     """`python -m studies.results` writes them."""
-    assert results.filled(path.read_text(), len(path.relative_to(ROOT).parts) - 1) == path.read_text()
+    assert (
+        results.filled(path.read_text(), len(path.relative_to(ROOT).parts) - 1) == path.read_text()
+    )
 
 
 def test_tables_have_only_runs_of_the_studys_settings(monkeypatch):
@@ -88,7 +101,9 @@ def test_a_comparison_says_what_its_interval_says(differences, bound, doubt, out
 
 
 def test_a_claim_holds_in_part_where_some_comparisons_say_so():
-    yes, no, few = (claims.Comparison(*of) for of in (("a", [3, 4, 5]), ("b", [-3, -4, -5]), ("c", [9])))
+    yes, no, few = (
+        claims.Comparison(*of) for of in (("a", [3, 4, 5]), ("b", [-3, -4, -5]), ("c", [9]))
+    )
     verdicts = [claims.Claim("", of).verdict for of in ([], [few], [yes], [no], [yes, few, no])]
     few_of = "not shown: fewer than 3 pairs of runs"
     assert verdicts == ["not tested", few_of, "yes: a", "no: b", "in part: yes: a; no: b"]
@@ -98,7 +113,10 @@ def test_claims_are_judged_by_all_records_seed_by_seed():
     """64 px, too. With other records another verdict."""
 
     def read(study, **fields):
-        return [{**record, "top1": 1 - record["top1"]} if study == swapped else record for record in results.of(study)]
+        return [
+            {**record, "top1": 1 - record["top1"]} if study == swapped else record
+            for record in results.of(study)
+        ]
 
     swapped = ""
     found = {each.text: each for each in claims.claims(read)}
@@ -111,10 +129,16 @@ def test_claims_are_judged_by_all_records_seed_by_seed():
     at_64px = next(each for each in above.comparisons if each.where == "`imagenette-224` with 1 %")
     sides = [[r for r in results.of("label_curve", dataset="imagenette-224") if r["features"] == of
               and r["label_fraction"] == 0.01] for of in ("CPC", "pixels")]  # fmt: skip
-    ours, theirs = ([record["top1"] for record in sorted(side, key=lambda r: r["seed"])] for side in sides)
+    ours, theirs = (
+        [record["top1"] for record in sorted(side, key=lambda r: r["seed"])] for side in sides
+    )
     assert at_64px.differences == pytest.approx([100 * (a - b) for a, b in zip(ours, theirs)])
-    assert (at_64px.outcome == "yes") == (stats.ttest_rel(ours, theirs).pvalue < 0.05 and at_64px.differences[0] > 0)
-    assert not any(each.outcome in ("yes", "no") for each in found["four directions (Fig. 3)"].comparisons)
+    assert (at_64px.outcome == "yes") == (
+        stats.ttest_rel(ours, theirs).pvalue < 0.05 and at_64px.differences[0] > 0
+    )
+    assert not any(
+        each.outcome in ("yes", "no") for each in found["four directions (Fig. 3)"].comparisons
+    )
     swapped = "label_curve"  # what was right is wrong
     worse = {each.text: each for each in claims.claims(read)}[above.text]
     assert {each.where for each in worse.comparisons if each.outcome == "no"} == {
@@ -133,7 +157,11 @@ def test_headers_of_the_ladder_state_what_its_records_have():
 
 def test_a_gain_is_interpolated_in_the_logarithm_of_the_labels(monkeypatch):
     def record(features, fraction, top1):
-        found = {"features": features, "label_fraction": fraction, "num_train_labels": 1000 * fraction}
+        found = {
+            "features": features,
+            "label_fraction": fraction,
+            "num_train_labels": 1000 * fraction,
+        }
         return {**found, "top1": top1, "phases": {"frozen": {"top1": top1}}}
 
     found = [record("CPC", 0.1, 0.6), record("pixels", 0.1, 0.5), record("pixels", 0.4, 0.7)]
@@ -161,7 +189,9 @@ def room(tmp_path, monkeypatch):
 
 def _run(room, seed, *flags, folder="runs"):
     made = str(room / folder / str(seed) / "result.json")
-    return Run({"seed": seed}, [(["writes", made, f"--seed={seed}", *flags, f"--workdir={folder}"], made)])
+    return Run(
+        {"seed": seed}, [(["writes", made, f"--seed={seed}", *flags, f"--workdir={folder}"], made)]
+    )
 
 
 def _records(*found):
@@ -174,7 +204,11 @@ def _ran(room):
 
 def test_a_run_is_recorded_and_not_repeated(room):
     first = runner.carry_out("some", [_run(room, 0)])
-    assert runner.carry_out("some", [_run(room, 0, folder="elsewhere")]) == first == records.read("some")
+    assert (
+        runner.carry_out("some", [_run(room, 0, folder="elsewhere")])
+        == first
+        == records.read("some")
+    )
     assert len(_ran(room)) == 1
     (record,) = first
     assert (record["top1"], record["seed"]) == (0.5, 0)
@@ -189,7 +223,9 @@ def test_a_record_knows_the_commit_of_the_code(room, monkeypatch):
 
     def git(*words):
         command = ["git", "-c", "user.name=x", "-c", "user.email=x", *words]
-        return subprocess.run(command, cwd=room, check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(
+            command, cwd=room, check=True, capture_output=True, text=True
+        ).stdout.strip()
 
     git("init", "-q")
     git("add", "writes.py")
@@ -199,7 +235,10 @@ def test_a_record_knows_the_commit_of_the_code(room, monkeypatch):
             file.write(changed)
         runner.commit.cache_clear()
         seed = len(records.read("some"))
-        assert runner.carry_out("some", [_run(room, seed)])[0]["commit"] == git("rev-parse", "HEAD") + wanted
+        assert (
+            runner.carry_out("some", [_run(room, seed)])[0]["commit"]
+            == git("rev-parse", "HEAD") + wanted
+        )
     runner.commit.cache_clear()
 
 
@@ -213,7 +252,12 @@ def test_a_record_knows_the_commit_of_the_code(room, monkeypatch):
     ("--seed=0 --rate=2 --dataset=folder:/a/birds", "made with --dataset=folder:birds where this study has nothing"),
 ])  # fmt: skip
 def test_settings_are_compared_but_for_places(recorded, message):
-    assert records.difference([f"writes {recorded}"], [["writes", "--seed=0", "--rate=2", "--workdir=here"]]) == message
+    assert (
+        records.difference(
+            [f"writes {recorded}"], [["writes", "--seed=0", "--rate=2", "--workdir=here"]]
+        )
+        == message
+    )
 
 
 def test_a_record_of_other_settings_is_replaced_if_the_run_succeeds(room, capsys):
@@ -225,9 +269,13 @@ def test_a_record_of_other_settings_is_replaced_if_the_run_succeeds(room, capsys
     assert records.read("some")[0] == fails
     assert "fails" in capsys.readouterr().out
     _records({"seed": 0, "settings": ["writes --seed=0 --rate=1"], "top1": 0.25}, {"seed": 7})
-    assert [record["top1"] for record in runner.carry_out("some", [_run(room, 0, "--rate=2")])] == [0.5]
+    assert [record["top1"] for record in runner.carry_out("some", [_run(room, 0, "--rate=2")])] == [
+        0.5
+    ]
     assert [record["seed"] for record in records.read("some")] == [7, 0]
-    assert "the record was made with --rate=1 where this study has --rate=2" in capsys.readouterr().out
+    assert (
+        "the record was made with --rate=1 where this study has --rate=2" in capsys.readouterr().out
+    )
 
 
 def test_another_encoder_in_the_place_of_the_one_before_makes_other_settings(room, capsys):
@@ -270,14 +318,19 @@ def test_presets_that_changed_make_other_settings_and_flags_that_came_or_went_do
     assert records.difference([f"{before} --of_old=1"], [step]) == ""
     assert "--batch_size=7" in records.difference([before], [[*step, "--batch_size=7"]])
     preset.write_text("--train_steps=20\n")
-    assert records.difference([line], [step]) == "made with --train_steps=10 where this study has --train_steps=20"
+    assert (
+        records.difference([line], [step])
+        == "made with --train_steps=10 where this study has --train_steps=20"
+    )
 
 
 def test_two_processes_of_a_study_do_each_run_once_and_keep_all_records(room):
     """Threads stand for them: the locks of files do not tell them apart."""
     parts = [[0, 1, 2], [2, 1, 3]]
     with ThreadPoolExecutor() as pool:
-        for done in [pool.submit(runner.carry_out, "some", [_run(room, s) for s in seeds]) for seeds in parts]:
+        for done in [
+            pool.submit(runner.carry_out, "some", [_run(room, s) for s in seeds]) for seeds in parts
+        ]:
             done.result()
     assert sorted(record["seed"] for record in records.read("some")) == [0, 1, 2, 3]
     assert sorted(line.split()[0] for line in _ran(room)) == [f"--seed={seed}" for seed in range(4)]
@@ -289,7 +342,9 @@ def test_two_processes_of_a_study_do_each_run_once_and_keep_all_records(room):
     (["A", "A"], None, 0, [([0, 2], "0"), ([1], "1")]),
     (["A", "A"], "5,7", 1, [([0, 1, 2], "5")]),
 ])  # fmt: skip
-def test_a_run_at_a_time_has_a_gpu_of_its_own_or_else_a_core(names, chosen, most, wanted, monkeypatch):
+def test_a_run_at_a_time_has_a_gpu_of_its_own_or_else_a_core(
+    names, chosen, most, wanted, monkeypatch
+):
     monkeypatch.setattr(runner.devices, "gpu_names", lambda: names)
     monkeypatch.setattr(runner.devices, "cores", lambda: [0, 1, 2])
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -305,9 +360,16 @@ def _given(monkeypatch, **values):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiny_encoder")
-def test_a_module_is_read_off_a_folder_of_which_every_third_picture_is_held_out(tmp_path, monkeypatch, capsys):
+def test_a_module_is_read_off_a_folder_of_which_every_third_picture_is_held_out(
+    tmp_path, monkeypatch, capsys
+):
     train, test = read_off.held_out((10 * np.arange(7), np.arange(7)))
-    assert [x.tolist() for x in (*train, *test)] == [[0, 10, 30, 40, 60], [0, 1, 3, 4, 6], [20, 50], [2, 5]]
+    assert [x.tolist() for x in (*train, *test)] == [
+        [0, 10, 30, 40, 60],
+        [0, 1, 3, 4, 6],
+        [20, 50],
+        [2, 5],
+    ]
     keras.utils.set_random_seed(0)
     network = make_encoder(EncoderConfig(encoder="small", norm="none"))
     network(tf.zeros([1, 16, 16, 3]))
@@ -316,7 +378,9 @@ def test_a_module_is_read_off_a_folder_of_which_every_third_picture_is_held_out(
     pictures = samples.write_pictures(tmp_path / "in", {"train": 75}, names=("red", "green"))
     places = {"module": f"{tmp_path}/hub", "pictures": pictures, "output": f"{tmp_path}/out.json"}
     _given(monkeypatch, **places, test="held_out", whole=False)
-    with threadpool_limits(1):  # several threads for so little wait for each other, which costs most
+    with threadpool_limits(
+        1
+    ):  # several threads for so little wait for each other, which costs most
         read_off.main([])
     found = json.loads((tmp_path / "out.json").read_text())
     assert found == json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -329,10 +393,22 @@ def test_what_does_not_exist_is_refused_in_a_line(tmp_path, monkeypatch):
     _given(monkeypatch, module=f"{tmp_path}/hub", pictures="none", test="val", whole=False)
     with pytest.raises(SystemExit, match=f"^.*{tmp_path}/hub.*$"):
         read_off.main([])
-    _given(monkeypatch, work="W", pictures="P", boxes="B", drawings="D", only=["rung=x"], cores=0, minutes=1.0)
+    _given(
+        monkeypatch,
+        work="W",
+        pictures="P",
+        boxes="B",
+        drawings="D",
+        only=["rung=x"],
+        cores=0,
+        minutes=1.0,
+    )
     with pytest.raises(SystemExit, match="^'laddr' is none of the studies label_curve, .*$"):
         command.main(["studies", "laddr"])
-    with pytest.raises(SystemExit, match="^--only=rung=x: no run of ladder has these; fields: rung, classifier, seed$"):
+    with pytest.raises(
+        SystemExit,
+        match="^--only=rung=x: no run of ladder has these; fields: rung, classifier, seed$",
+    ):
         command.main(["studies", "ladder"])
 
 
@@ -343,24 +419,39 @@ def test_rivals_have_equal_time_and_the_trial_that_held_out_pictures_prefer(tmp_
     monkeypatch.setattr(records, "FOLDER", tmp_path / "studies")
 
     def moco():
-        return [r for r in rivals.runs(places) if (r.fields["encoder"], r.fields["objective"]) == ("small", "moco")]
+        return [
+            r
+            for r in rivals.runs(places)
+            if (r.fields["encoder"], r.fields["objective"]) == ("small", "moco")
+        ]
 
     first, second = moco()
     (module, *words), _ = first.steps[0]
-    assert (module, cli.parse(PretrainConfig, words).training.train_steps) == ("cpc_tf.pretrain", 240)
+    assert (module, cli.parse(PretrainConfig, words).training.train_steps) == (
+        "cpc_tf.pretrain",
+        240,
+    )
     figures = {"0.01": 0.1, "0.1": 0.2, "1": 0.3}
     settings = [records.as_line(command) for command, _ in first.steps]
     for run, held_out, knn in ((first, 0.5, 0.61), (second, 0.6, 0.42)):
         record = {**figures, "held_out_knn": held_out, "knn": knn, "settings": settings}
         records.add("rivals", {**record, **run.fields}, run.fields)
-    (tmp_path / "rivals/seconds.json").unlink()  # on another machine the recorded lengths are the same
+    (
+        tmp_path / "rivals/seconds.json"
+    ).unlink()  # on another machine the recorded lengths are the same
     *trials, detector = moco()
     assert records.find(first.fields, trials[0].steps, records.read("rivals"))[0]
     assert detector.fields == {**second.fields, "of": "boxes"}
     records.add("rivals", {"map11": 0.25, **detector.fields}, detector.fields)
-    assert "| P, small, 2 min | moco | 2 | 42.0 | 10.0 | 20.0 | 30.0 | 25.0 |" in rivals.table(records.read("rivals"))
+    assert "| P, small, 2 min | moco | 2 | 42.0 | 10.0 | 20.0 | 30.0 | 25.0 |" in rivals.table(
+        records.read("rivals")
+    )
     assert rivals.draw(records.read("rivals"))[1:4] == b"PNG"
-    others = [run.fields for run in rivals.runs(places._replace(minutes=30.0)) if run.fields["minutes"] == 2]
+    others = [
+        run.fields
+        for run in rivals.runs(places._replace(minutes=30.0))
+        if run.fields["minutes"] == 2
+    ]
     assert len(others) == 3
 
 
@@ -371,6 +462,9 @@ def test_every_third_image_is_linked_to_be_tested_on(tmp_path):
         thirds.link(str(tmp_path), str(tmp_path / "out"))
     for _ in range(2):  # the second time all is there
         assert thirds.link(str(tmp_path / "in"), str(tmp_path / "out")) == {"train": 5, "val": 2}
-    linked = {str(path.relative_to(tmp_path / "out")): path.read_bytes() for path in tmp_path.rglob("out/*/*/*")}
+    linked = {
+        str(path.relative_to(tmp_path / "out")): path.read_bytes()
+        for path in tmp_path.rglob("out/*/*/*")
+    }
     assert sorted(linked)[-2:] == ["val/a/2.png", "val/b/2.png"]
     assert linked["train/b/3.png"] == (tmp_path / "in/train/b/3.png").read_bytes()

@@ -16,7 +16,10 @@ from tests.binaries import ROOT
 
 @pytest.fixture(autouse=True)
 def handlers():
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    before = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    }
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     for number, handler in before.items():
@@ -59,11 +62,17 @@ def test_ignored_signals_stay_ignored():
 def test_statuses_are_those_of_a_shell():
     stopped = Stopped(signal.SIGTERM, "saved step 8 in runs/a")
     assert (stopped.status, Stopped(signal.SIGINT).status) == (143, 130)
-    assert str(stopped) == "stopped by SIGTERM: saved step 8 in runs/a; the same command goes on from there"
+    assert (
+        str(stopped)
+        == "stopped by SIGTERM: saved step 8 in runs/a; the same command goes on from there"
+    )
 
 
 def test_signals_without_a_name_have_a_number():
-    assert [name_of(number) for number in (signal.SIGKILL, signal.SIGRTMIN + 1)] == ["SIGKILL", "signal 35"]
+    assert [name_of(number) for number in (signal.SIGKILL, signal.SIGRTMIN + 1)] == [
+        "SIGKILL",
+        "signal 35",
+    ]
 
 
 # What the main thread does when the signals come: a mutex that is locked twice keeps it in C, as a compilation does.
@@ -106,14 +115,18 @@ def ended(command, *numbers, **options):
     ("deferred", [signal.SIGINT, signal.SIGINT], 130),
 ])  # fmt: skip
 def test_a_main_thread_in_c_holds_up_no_end(function, numbers, status):
-    found, errors, seconds = ended([sys.executable, "-c", PROGRAM.replace("FUNCTION", function)], *numbers)
+    found, errors, seconds = ended(
+        [sys.executable, "-c", PROGRAM.replace("FUNCTION", function)], *numbers
+    )
     assert (found, errors) == (status, f"stopped by {signal.Signals(numbers[0]).name}\n")
     assert seconds < 5
 
 
 def test_a_program_ends_while_it_imports_tensorflow(tmp_path):
     # Stderr is put aside at that moment.
-    (tmp_path / "tensorflow.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    (tmp_path / "tensorflow.py").write_text(
+        "import time\nprint('ready', flush=True)\ntime.sleep(60)\n"
+    )
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     command = [sys.executable, "-m", "cpc_tf.pretrain", f"--workdir={tmp_path}/run"]
     found = ended(command, signal.SIGINT, env={**os.environ, "PYTHONPATH": path})

@@ -32,4 +32,8 @@ def test_a_separator_of_another_country_ends_no_cell():
 
 
 def test_each_name_is_one_line():
-    assert name_lines(["cat", "a\nb\0c", "d\u2028e"]).splitlines() == ["cat", "a\\nb\\x00c", "d\\u2028e"]
+    assert name_lines(["cat", "a\nb\0c", "d\u2028e"]).splitlines() == [
+        "cat",
+        "a\\nb\\x00c",
+        "d\\u2028e",
+    ]

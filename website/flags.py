@@ -15,7 +15,11 @@ def on_files(files, config):
     from mkdocs.structure.files import File
 
     for name, command in COMMANDS.items():
-        files.append(File.generated(config, f"{FOLDER}{name}.md", content=page(name, command.config, command.what)))
+        files.append(
+            File.generated(
+                config, f"{FOLDER}{name}.md", content=page(name, command.config, command.what)
+            )
+        )
     return files
 
 
@@ -35,10 +39,30 @@ def page(name: str, config_class: type, what: str) -> str:
     for owner, field in leaves(config_class):
         groups.setdefault(owner, []).append(field)
     for owner, fields in groups.items():
-        title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", owner.__name__.removesuffix("Config")).capitalize()
-        title, about = (name.capitalize(), "") if owner is config_class else (title, (owner.__doc__ or "").strip())
-        lines += ["", f"## {title}", "", about.partition("\n")[0], "", '<div class="flags" markdown>', ""]
-        lines += ["| flag | default | range | what |", "|---|---|---|---|", *map(row, fields), "", "</div>"]
+        title = re.sub(
+            r"(?<=[a-z])(?=[A-Z])", " ", owner.__name__.removesuffix("Config")
+        ).capitalize()
+        title, about = (
+            (name.capitalize(), "")
+            if owner is config_class
+            else (title, (owner.__doc__ or "").strip())
+        )
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            about.partition("\n")[0],
+            "",
+            '<div class="flags" markdown>',
+            "",
+        ]
+        lines += [
+            "| flag | default | range | what |",
+            "|---|---|---|---|",
+            *map(row, fields),
+            "",
+            "</div>",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -60,7 +84,11 @@ def values(field) -> str:
         return "true, false"
     ends = [f"at least {rules['minimum']:g}"] if rules["minimum"] is not None else []
     ends += [f"above {rules['above']:g}"] if rules["above"] is not None else []
-    ends += [f"at most {rules['maximum']:,g}"] if rules["maximum"] is not None and rules["maximum"] < 1e9 else []
+    ends += (
+        [f"at most {rules['maximum']:,g}"]
+        if rules["maximum"] is not None and rules["maximum"] < 1e9
+        else []
+    )
     kind = {int: "whole number", float: "number", str: "text"}[rules["listed"] or field.type]
     kind = f"{kind}s with commas between" if rules["listed"] else kind
     return ", ".join([kind, *ends]) + (f"; {rules['unit']}" if rules["unit"] else "")

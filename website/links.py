@@ -13,7 +13,10 @@ import re
 ROOT = pathlib.Path(__file__).parent.parent
 DOCS = "docs/"
 OUTSIDE = "repository/"  # of the site
-MOVED = {"README.md": "index.md", "docs/index.md": "all_pages.md"}  # file of the repository -> its address
+MOVED = {
+    "README.md": "index.md",
+    "docs/index.md": "all_pages.md",
+}  # file of the repository -> its address
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
 
@@ -24,7 +27,11 @@ def on_files(files, config):
     files.remove(files.get_file_from_path("index.md"))
     for path in sorted({*linked(pages()), *MOVED}):
         text = (ROOT / path).read_bytes()
-        files.append(File.generated(config, address(path), content=text.decode() if path.endswith(".md") else text))
+        files.append(
+            File.generated(
+                config, address(path), content=text.decode() if path.endswith(".md") else text
+            )
+        )
     return files
 
 
@@ -69,7 +76,9 @@ def address(path: str) -> str:
 def source(address: str) -> str:
     """Returns the file of the repository of an address; the inverse of `address`."""
     moved = {place: path for path, place in MOVED.items()}
-    return moved.get(address) or (address[len(OUTSIDE) :] if address.startswith(OUTSIDE) else DOCS + address)
+    return moved.get(address) or (
+        address[len(OUTSIDE) :] if address.startswith(OUTSIDE) else DOCS + address
+    )
 
 
 def rewritten(text: str, path: str) -> str:

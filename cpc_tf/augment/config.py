@@ -65,7 +65,9 @@ class AugmentConfig(Settings):
     @property
     def title(self) -> str:
         """The policy in words, e.g. 'full' or 'full with grey=0'."""
-        return f"{self.augment} with {self.augment_changes}" if self.augment_changes else self.augment
+        return (
+            f"{self.augment} with {self.augment_changes}" if self.augment_changes else self.augment
+        )
 
     @property
     def _not_native(self) -> list[str]:
@@ -74,10 +76,15 @@ class AugmentConfig(Settings):
 
 def knows_no_colour(augment: str | None, augment_changes: str | None) -> bool:
     """Returns whether an encoder learned on grey images alone, by these entries of its encoder.json; None: unknown."""
-    return augment in operations.POLICIES and AugmentConfig(augment, augment_changes or "").policy.always_grey
+    return (
+        augment in operations.POLICIES
+        and AugmentConfig(augment, augment_changes or "").policy.always_grey
+    )
 
 
 def warn_of_colour(encoder: str, augment: str | None, augment_changes: str | None) -> None:
     """Logs a line if an encoder with these entries of its encoder.json knows no colour, for runs that show it some."""
     if knows_no_colour(augment, augment_changes):
-        logging.warning("--encoder=%s: learned on grey images alone, and sees colours here", encoder)
+        logging.warning(
+            "--encoder=%s: learned on grey images alone, and sees colours here", encoder
+        )

@@ -38,8 +38,12 @@ class Operation:
 
     name: str  # in policies, flags and figures
     number: int  # in recipes and in C++: never changed, never used again; primitives count from 0, steps from 100
-    implementation: Callable | str  # `function`, or 'module:function', which is imported at its first use
-    ranges: tuple[Range, ...] = ()  # what a policy can set; a primitive draws at most one number, its magnitude
+    implementation: (
+        Callable | str
+    )  # `function`, or 'module:function', which is imported at its first use
+    ranges: tuple[
+        Range, ...
+    ] = ()  # what a policy can set; a primitive draws at most one number, its magnitude
     whole: bool = False  # magnitudes are rounded down, so the highest is never reached
     coin: bool = True  # a policy gives a probability per patch; otherwise all patches or none
     native: bool = True  # the native engine has it
@@ -63,13 +67,21 @@ def _factor(value: float, side: int) -> Bounds:
 _SHEAR = (Range("limit", 0.3),)
 _SHIFT = (Range("limit", 0.45, drawn=lambda value, side: [(-value * side, value * side)]),)
 _ROTATE = (Range("limit", 30, maximum=360),)  # degrees
-_SOLARIZE = (Range("lowest", 0, maximum=256, drawn=lambda value, side: [(value, 256)]),)  # grey levels
+_SOLARIZE = (
+    Range("lowest", 0, maximum=256, drawn=lambda value, side: [(value, 256)]),
+)  # grey levels
 # In bits; rounded down, so that each number of bits up to 8 is as frequent.
 _POSTERIZE = (Range("fewest", 4, 1, 8, drawn=lambda value, side: [(value, 9)]),)
 _ENHANCE = (Range("spread", 0.9, maximum=1, drawn=_factor),)
 _JITTER = (Range("margin", 1 / 16, maximum=0.5, drawn=None),)
-_ELASTIC = (Range("sigma", 1 / 16, drawn=None), Range("shear", 0.1, drawn=lambda value, side: [(-value, value)] * 2))
-_HISTOGRAM = (Range("shift", 0.1, maximum=0.5, drawn=None), Range("slope", 2, minimum=1, drawn=None))
+_ELASTIC = (
+    Range("sigma", 1 / 16, drawn=None),
+    Range("shear", 0.1, drawn=lambda value, side: [(-value, value)] * 2),
+)
+_HISTOGRAM = (
+    Range("shift", 0.1, maximum=0.5, drawn=None),
+    Range("slope", 2, minimum=1, drawn=None),
+)
 _DISTORT = (
     Range("brightness", 32 / 255, drawn=lambda value, side: [(-value * 255, value * 255)]),
     Range("saturation", 0.5, maximum=1, drawn=_factor),
@@ -126,9 +138,23 @@ POLICIES: dict[str, dict[str, float]] = {
     # Sec. 4.1, after Doersch et al. 2015.
     "colour_drop": {"jitter": 1, "drop_channels": 1},
     # Appendix A, steps 1 to 4.
-    "full": {CHOSEN: 2, **AUTOAUGMENT, "elastic": 0.2, "histogram": 0.2, "distort": 0.8, "grey": 0.25},
+    "full": {
+        CHOSEN: 2,
+        **AUTOAUGMENT,
+        "elastic": 0.2,
+        "histogram": 0.2,
+        "distort": 0.8,
+        "grey": 0.25,
+    },
     # Ours, for patches of about 16 px: `full` without AutoAugment and grey, and with less hue (docs/augmentation.md).
-    "small_patches": {CHOSEN: 0, **AUTOAUGMENT, "elastic": 0.2, "histogram": 0.2, "distort": 0.8, "distort.hue": 0.05},
+    "small_patches": {
+        CHOSEN: 0,
+        **AUTOAUGMENT,
+        "elastic": 0.2,
+        "histogram": 0.2,
+        "distort": 0.8,
+        "distort.hue": 0.05,
+    },
 }
 
 
@@ -140,12 +166,20 @@ class Policy:
 
     def ranges(self, operation: str) -> dict[str, float]:
         """Returns {range: value} of an operation, used or not."""
-        return {each.name: self.entries[f"{operation}.{each.name}"] for each in OPERATIONS[operation].ranges}
+        return {
+            each.name: self.entries[f"{operation}.{each.name}"]
+            for each in OPERATIONS[operation].ranges
+        }
 
     def bounds(self, operation: str, side: int) -> Bounds:
         """Returns lowest and highest of each real number that an operation draws for patches of `side` px."""
         values, ranges = self.ranges(operation), OPERATIONS[operation].ranges
-        return [bounds for each in ranges if each.drawn for bounds in each.drawn(values[each.name], side)] or [(0, 0)]
+        return [
+            bounds
+            for each in ranges
+            if each.drawn
+            for bounds in each.drawn(values[each.name], side)
+        ] or [(0, 0)]
 
     @property
     def chosen(self) -> int:
@@ -174,7 +208,9 @@ class Policy:
         return self.entries["drop_channels"] == 1
 
     def _present(self) -> list[Operation]:
-        return [OPERATIONS[name] for name, value in self.entries.items() if value and name in OPERATIONS]
+        return [
+            OPERATIONS[name] for name, value in self.entries.items() if value and name in OPERATIONS
+        ]
 
 
 def policy_of(name: str, changes: Mapping[str, float]) -> Policy:
@@ -191,14 +227,20 @@ def parse_changes(text: str) -> dict[str, float]:
         if not equals:
             raise ValueError(f"{word}: must be ENTRY=NUMBER, e.g. grey=0 or distort.hue=0.05")
         if entry not in rules:
-            near = "".join(f"did you mean {name}? " for name in difflib.get_close_matches(entry, rules, 1, 0.5))
-            raise ValueError(f"{entry}: no operation or range has this name; {near}docs/augmentation.md lists them")
+            near = "".join(
+                f"did you mean {name}? " for name in difflib.get_close_matches(entry, rules, 1, 0.5)
+            )
+            raise ValueError(
+                f"{entry}: no operation or range has this name; {near}docs/augmentation.md lists them"
+            )
         rule = rules[entry]
         try:
             value = changes[entry] = float(number)
         except ValueError:
             raise ValueError(f"{entry}={number}: must be a number") from None
-        if not (rule.minimum <= value <= rule.maximum and math.isfinite(value)) or (rule.integer and value % 1):
+        if not (rule.minimum <= value <= rule.maximum and math.isfinite(value)) or (
+            rule.integer and value % 1
+        ):
             kind = "a whole number" if rule.integer else "a number"
             raise ValueError(
                 f"{entry}={number}: must be {kind}, at least {rule.minimum:g} and at most {rule.maximum:g}"
@@ -208,7 +250,10 @@ def parse_changes(text: str) -> dict[str, float]:
 
 def to_text(changes: Mapping[str, float]) -> str:
     """Returns the text that `parse_changes` turns into these changes."""
-    return ",".join(f"{entry}={int(value) if value == int(value) else value}" for entry, value in changes.items())
+    return ",".join(
+        f"{entry}={int(value) if value == int(value) else value}"
+        for entry, value in changes.items()
+    )
 
 
 def _known_entries() -> dict[str, Range]:

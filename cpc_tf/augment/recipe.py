@@ -38,7 +38,9 @@ class Recipe(NamedTuple):
     curve: tf.Tensor  # float32 [N, 3, 5]: each channel's map at inputs 0, 1/4, .. 1
     distort: tf.Tensor  # bool [N]: whether its colours are distorted
     order: tf.Tensor  # int32 [N]: index in COLOR_ORDERS
-    color: tf.Tensor  # float32 [N, 4]: brightness shift in grey levels, saturation, hue shift in turns, contrast
+    color: (
+        tf.Tensor
+    )  # float32 [N, 4]: brightness shift in grey levels, saturation, hue shift in turns, contrast
     grey: tf.Tensor  # bool [N]: whether it becomes grey
 
 
@@ -46,12 +48,17 @@ class Recipe(NamedTuple):
 def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int) -> Recipe:
     """Draws the recipe of one image's patches of `patch_size` px from the run's seed and the example's counter."""
     policy = config.policy
-    margin = int(patch_size * policy.entries["jitter.margin"] + 0.5) if policy.entries["jitter"] else 0
+    margin = (
+        int(patch_size * policy.entries["jitter.margin"] + 0.5) if policy.entries["jitter"] else 0
+    )
     seed, counter = tf.cast(seed, tf.int64), tf.cast(counter, tf.int64)
 
     # One block of numbers between these bounds, a row per patch: few operations on many numbers are fast. A new layout
     # would change every recipe, so new numbers belong in a block of their own.
-    coins = {name: policy.entries[name] for name in ("drop_channels", "elastic", "histogram", "distort", "grey")}
+    coins = {
+        name: policy.entries[name]
+        for name in ("drop_channels", "elastic", "histogram", "distort", "grey")
+    }
     columns = {
         **{name: [(0, 1)] for name in coins},
         "jitter": [(0, margin + 1)] * 2,
@@ -64,20 +71,33 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
         "strength": [(0, 1)] * policy.chosen,
     }
     low, high = np.float32([bounds for column in columns.values() for bounds in column]).T
-    block = tf.random.stateless_uniform([num_patches, len(low)], [seed + _UNIFORM, counter], alg="philox")
-    drawn = tf.split(low + block * (high - low), [len(column) for column in columns.values()], axis=1)
+    block = tf.random.stateless_uniform(
+        [num_patches, len(low)], [seed + _UNIFORM, counter], alg="philox"
+    )
+    drawn = tf.split(
+        low + block * (high - low), [len(column) for column in columns.values()], axis=1
+    )
     drawn = dict(zip(columns, drawn))  # [N, number of columns] each
-    coin = {name: drawn[name][:, 0] < probability for name, probability in coins.items()}  # [N] each
-    integer = {name: tf.cast(drawn[name], tf.int32) for name in ("jitter", "kept", "order", "choice")}
+    coin = {
+        name: drawn[name][:, 0] < probability for name, probability in coins.items()
+    }  # [N] each
+    integer = {
+        name: tf.cast(drawn[name], tf.int32) for name in ("jitter", "kept", "order", "choice")
+    }
 
     grid = [num_patches, CONTROL_POINTS, CONTROL_POINTS, 2]
     if policy.entries["elastic"]:
         normal = tf.random.stateless_normal(grid, [seed + _NORMAL, counter], alg="philox")
     else:
         normal = tf.zeros(grid)
-    op, magnitude = integer["choice"], drawn["strength"]  # [N, T]: place in the policy's list; 0..1 from low to high
+    op, magnitude = (
+        integer["choice"],
+        drawn["strength"],
+    )  # [N, T]: place in the policy's list; 0..1 from low to high
     if policy.chosen:
-        low, high = np.float32([policy.bounds(primitive.name, patch_size)[0] for primitive in policy.among]).T
+        low, high = np.float32(
+            [policy.bounds(primitive.name, patch_size)[0] for primitive in policy.among]
+        ).T
         magnitude = tf.gather(low, op) + magnitude * tf.gather(high - low, op)
         op = tf.gather(np.int32([primitive.number for primitive in policy.among]), op)
     return Recipe(
@@ -89,7 +109,9 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
         displacement=normal * (policy.entries["elastic.sigma"] * patch_size),
         shear=drawn["shear"],
         histogram=coin["histogram"],
-        curve=_monotone_curve(tf.reshape(drawn["curve"], [-1, 3, CURVE_POINTS]), **policy.ranges("histogram")),
+        curve=_monotone_curve(
+            tf.reshape(drawn["curve"], [-1, 3, CURVE_POINTS]), **policy.ranges("histogram")
+        ),
         distort=coin["distort"],
         order=integer["order"][:, 0],
         color=drawn["color"],
@@ -159,7 +181,9 @@ def _engine(name: str):
         except BuildError as error:
             if name == "native":
                 raise
-            logging.warning("No native augmentation, the reference engine is several times slower: %s", error)
+            logging.warning(
+                "No native augmentation, the reference engine is several times slower: %s", error
+            )
     elif name != "reference":
         raise ValueError(f"engine={name!r}: must be 'auto', 'reference' or 'native'")
     return _reference
@@ -179,7 +203,9 @@ def _reference(patches: tf.Tensor, recipe: Recipe) -> tf.Tensor:
     # Appendix A, step 1: "Randomly choose two transformations from Cubuk et al. (2018)".
     for slot in range(recipe.op.shape[1]):
         for primitive in all_primitives():
-            patches = step(primitive.name, recipe.op[:, slot] == primitive.number, recipe.magnitude[:, slot])
+            patches = step(
+                primitive.name, recipe.op[:, slot] == primitive.number, recipe.magnitude[:, slot]
+            )
     # Step 2: "elastic deformation and shearing" and the "color-histogram augmentations" of De Fauw et al. (2018).
     patches = step("elastic", recipe.elastic, recipe.displacement, recipe.shear)
     patches = step("histogram", recipe.histogram, recipe.curve)

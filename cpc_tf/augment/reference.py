@@ -60,7 +60,9 @@ def equalize(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
     """Makes each channel's grey levels equally frequent."""
     n, pixels = tf.shape(patches)[0], tf.shape(patches)[1] * tf.shape(patches)[2]
     values = tf.cast(tf.transpose(patches, [0, 3, 1, 2]), tf.int32)
-    counts = tf.math.bincount(tf.reshape(values, [n * 3, pixels]), minlength=256, maxlength=256, axis=-1)
+    counts = tf.math.bincount(
+        tf.reshape(values, [n * 3, pixels]), minlength=256, maxlength=256, axis=-1
+    )
     counts = tf.reshape(counts, [n, 3, 256])
     # How often the lightest level occurs.
     last = tf.gather(counts, tf.reduce_max(values, axis=(2, 3)), batch_dims=2)  # [N, 3]
@@ -154,7 +156,9 @@ def affine(patches: tf.Tensor, a=1.0, b=0.0, c=0.0, d=0.0, e=1.0, f=0.0) -> tf.T
     inside = (column >= 0) & (column < size) & (row >= 0) & (row < size)
     index = tf.reshape(tf.where(inside, row * size + column, 0), [n, -1])
     warped = tf.gather(tf.reshape(patches, [n, size * size, 3]), index, batch_dims=1)
-    return tf.where(inside[..., None], tf.reshape(warped, tf.shape(patches)), tf.constant(FILL, tf.uint8))
+    return tf.where(
+        inside[..., None], tf.reshape(warped, tf.shape(patches)), tf.constant(FILL, tf.uint8)
+    )
 
 
 # Elastic deformation: control points per axis, and their distance as a fraction of the patch's side. From the
@@ -204,7 +208,9 @@ def elastic(patches: tf.Tensor, displacement: tf.Tensor, shear: tf.Tensor) -> tf
     s01, s10 = shear[:, 0, None, None], shear[:, 1, None, None]
     points = tf.stack([y + s01 * x, s10 * y + x], axis=-1) + (size - 1) / 2
     spline = spline_matrix(size)
-    position = tf.einsum("yi,xj,nijc->nyxc", spline, spline, points)  # [N, P, P, 2]: where each pixel comes from
+    position = tf.einsum(
+        "yi,xj,nijc->nyxc", spline, spline, points
+    )  # [N, P, P, 2]: where each pixel comes from
 
     # The border is mirrored without repeating the edge.
     period = 2.0 * (size - 1)
@@ -226,7 +232,9 @@ def warp(images: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
         weights.append(tf.clip_by_value(place - first, 0, 1)[..., None])
 
     def pixels(down: int, right: int) -> tf.Tensor:
-        return tf.gather_nd(images, tf.stack([corner[0] + down, corner[1] + right], axis=-1), batch_dims=1)
+        return tf.gather_nd(
+            images, tf.stack([corner[0] + down, corner[1] + right], axis=-1), batch_dims=1
+        )
 
     def between(a: tf.Tensor, b: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
         return weight * (b - a) + a
@@ -243,7 +251,9 @@ def map_levels(patches: tf.Tensor, curve: tf.Tensor) -> tf.Tensor:
 
 def spline_matrix(size: int) -> np.ndarray:
     """Returns the weights of the control points at every pixel of a side, float32 [P, 6]."""
-    position = (np.arange(size) - (size - 1) / 2) / (CONTROL_SPACING * size) + (CONTROL_POINTS - 1) / 2
+    position = (np.arange(size) - (size - 1) / 2) / (CONTROL_SPACING * size) + (
+        CONTROL_POINTS - 1
+    ) / 2
     return cubic_b_spline(position, CONTROL_POINTS).astype(np.float32)
 
 
@@ -261,7 +271,12 @@ def cubic_b_spline(position: np.ndarray, points: int) -> np.ndarray:
     """Returns the weights of a uniform cubic B-spline, which approximates its points: [len(position), points]."""
     first = np.minimum(np.floor(position).astype(int), points - 3) - 1
     t = position - first - 1
-    weights = np.stack([(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3], axis=1) / 6
+    weights = (
+        np.stack(
+            [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3], axis=1
+        )
+        / 6
+    )
     matrix = np.zeros([len(position), points])
     np.put_along_axis(matrix, first[:, None] + np.arange(4), weights, axis=1)
     return matrix
@@ -271,17 +286,25 @@ def distort(patches: tf.Tensor, order: tf.Tensor, color: tf.Tensor) -> tf.Tensor
     """Inception's colour distortion (Szegedy et al. 2014) of float32 grey levels 0..255, clipped at the end alone."""
     neutral = tf.constant([0.0, 1.0, 0.0, 1.0])
     first = tf.gather(tf.constant(_FIRST_ROUND) > 0, order)  # [N, 4]
-    channels = tf.unstack(patches, axis=-1)  # planes of pixels run faster through the formulas than triples
+    channels = tf.unstack(
+        patches, axis=-1
+    )  # planes of pixels run faster through the formulas than triples
     for now in (first, ~first):
-        brightness, saturation, hue, contrast = tf.split(tf.where(now, color, neutral)[..., None], 4, axis=1)
+        brightness, saturation, hue, contrast = tf.split(
+            tf.where(now, color, neutral)[..., None], 4, axis=1
+        )
         # tf.image.adjust_brightness and adjust_contrast, in either order.
         means = [tf.reduce_mean(x, axis=(1, 2), keepdims=True) for x in channels]
-        channels = [x * contrast + (mean * (1 - contrast) + brightness) for x, mean in zip(channels, means)]
+        channels = [
+            x * contrast + (mean * (1 - contrast) + brightness) for x, mean in zip(channels, means)
+        ]
         channels = _adjust_saturation_hue(channels, saturation, hue)
     return tf.clip_by_value(tf.stack(channels, axis=-1), 0.0, 255.0)
 
 
-def _adjust_saturation_hue(channels: list[tf.Tensor], saturation: tf.Tensor, hue: tf.Tensor) -> list[tf.Tensor]:
+def _adjust_saturation_hue(
+    channels: list[tf.Tensor], saturation: tf.Tensor, hue: tf.Tensor
+) -> list[tf.Tensor]:
     """tf.image.adjust_saturation and adjust_hue, in either order, in one formula.
 
     With value V and chroma C, channel = V - C' * clip(min(k, 4 - k), 0, 1), k = (6 (h + hue) + n) mod 6 and
@@ -292,11 +315,15 @@ def _adjust_saturation_hue(channels: list[tf.Tensor], saturation: tf.Tensor, hue
     red, green, blue = channels
     value = tf.maximum(tf.maximum(red, green), blue)
     chroma = value - tf.minimum(tf.minimum(red, green), blue)
-    difference = tf.where(value == red, green - blue, tf.where(value == green, blue - red, red - green))
+    difference = tf.where(
+        value == red, green - blue, tf.where(value == green, blue - red, red - green)
+    )
     offset = tf.where(value == red, 0.0, tf.where(value == green, 2.0, 4.0))
     sextant = difference / tf.maximum(chroma, 1e-20) + offset
     # An earlier step can leave values below black. A change of saturation raises them to black, a factor of 1 does not.
-    saturated = tf.where(saturation == 1.0, chroma, tf.maximum(tf.minimum(saturation * chroma, value), 0.0))
+    saturated = tf.where(
+        saturation == 1.0, chroma, tf.maximum(tf.minimum(saturation * chroma, value), 0.0)
+    )
     sextant += 6 * hue
     shifted = []
     for n in (5.0, 3.0, 1.0):
@@ -315,7 +342,9 @@ def grey(patches: tf.Tensor) -> tf.Tensor:
 
 def on_levels(step: Callable) -> Callable:
     """Turns a step on float32 grey levels into one on uint8; halves are rounded up."""
-    return lambda patches, *fields: tf.cast(step(tf.cast(patches, tf.float32), *fields) + 0.5, tf.uint8)
+    return lambda patches, *fields: tf.cast(
+        step(tf.cast(patches, tf.float32), *fields) + 0.5, tf.uint8
+    )
 
 
 distort_uint8, grey_uint8 = on_levels(distort), on_levels(grey)

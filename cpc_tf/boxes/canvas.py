@@ -42,7 +42,9 @@ def draw(config: CanvasConfig, seed: int, counter: tf.Tensor) -> CanvasView:
 def plain(config: CanvasConfig) -> CanvasView:
     """Returns the view of an image in evaluation."""
     return CanvasView(
-        tf.constant(config.test_area * config.area_scale, tf.float32), tf.constant(False), tf.constant(-1)
+        tf.constant(config.test_area * config.area_scale, tf.float32),
+        tf.constant(False),
+        tf.constant(-1),
     )
 
 
@@ -56,7 +58,9 @@ def fitted(size: tf.Tensor, area: tf.Tensor, config: CanvasConfig) -> tf.Tensor:
     """Returns the size of an image resized to an area, or to the canvas if that is smaller: int32 [2] -> int32 [2]."""
     size = tf.cast(size, tf.float32)
     canvas = tf.constant([config.canvas_height, config.canvas_width])
-    factor = tf.minimum(tf.sqrt(area / tf.reduce_prod(size)), tf.reduce_min(tf.cast(canvas, tf.float32) / size))
+    factor = tf.minimum(
+        tf.sqrt(area / tf.reduce_prod(size)), tf.reduce_min(tf.cast(canvas, tf.float32) / size)
+    )
     # A narrow strip keeps at least one pixel.
     return tf.clip_by_value(tf.cast(tf.round(size * factor), tf.int32), 1, canvas)
 
@@ -140,9 +144,15 @@ def plain_batches(
 
     def prepare(example):
         shown, scale = _shown(source, example, view, config, decoded)
-        return {**shown, "scale": scale, **{name: example[name] for name in ("name", "boxes", "labels", "difficult")}}
+        return {
+            **shown,
+            "scale": scale,
+            **{name: example[name] for name in ("name", "boxes", "labels", "difficult")},
+        }
 
-    examples = source.ordered().map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    examples = source.ordered().map(
+        prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
     fill = {**dict.fromkeys(examples.element_spec), "labels": tf.constant(NO_LABEL, tf.int64)}
     # A bound that does not depend on tf.data's autotuning: a canvas has 2 MB.
     return examples.padded_batch(batch_size, padding_values=fill).prefetch(_PREFETCH)

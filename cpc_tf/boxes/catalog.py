@@ -63,7 +63,9 @@ def open_detection_sources(
     for flag, split in splits.items():
         with named_by(flag):
             if folder:
-                sources.append(open_boxes(data, folder, split, splits.values(), negatives_without_xml))
+                sources.append(
+                    open_boxes(data, folder, split, splits.values(), negatives_without_xml)
+                )
             else:
                 sources.append(VocRecords(builder, split, data.shuffle_window))
     return sources
@@ -73,7 +75,9 @@ def _builder(data: DataConfig) -> tfds.core.DatasetBuilder:
     """Returns the builder of a dataset with boxes that is no folder."""
     name = data.dataset.partition("/")[0]
     if name == "collages":
-        return datasets.embedded(data, collages.Collages, collages.config, "images to train on", "collages/1000")
+        return datasets.embedded(
+            data, collages.Collages, collages.config, "images to train on", "collages/1000"
+        )
     if name == "voc":
         return datasets.find(data.dataset, data.data_dir)
     raise ConfigError(
@@ -100,10 +104,15 @@ class BoxesFolder(Files, DetectionSource):
         super().__init__(table, rows, intensity_range)
         self.class_names, self._sizes = class_names, sizes
         self._objects = {"name": tf.constant(table.names[rows]), **objects}
-        self._labels = np.array(class_names)[objects["labels"].values.numpy()]  # the names, also if a copy has others
+        self._labels = np.array(class_names)[
+            objects["labels"].values.numpy()
+        ]  # the names, also if a copy has others
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {**super().read(index), **{name: of_all[index] for name, of_all in self._objects.items()}}
+        return {
+            **super().read(index),
+            **{name: of_all[index] for name, of_all in self._objects.items()},
+        }
 
     def files(self) -> Iterator[tuple[str, int, str]]:
         sizes = self.table.stats[self.rows, 0].tolist()
@@ -125,14 +134,19 @@ class BoxesFolder(Files, DetectionSource):
     def groups(self) -> np.ndarray:
         """Returns for each image the index of the first that belongs with it, int64 [N]; its own if it is alone."""
         rows = self.rows.tolist()
-        together, place = draws.together(self.table, sorted(rows)), {row: i for i, row in enumerate(rows)}
+        together, place = (
+            draws.together(self.table, sorted(rows)),
+            {row: i for i, row in enumerate(rows)},
+        )
         return np.array([place[together.get(row, row)] for row in rows], np.int64)
 
     @functools.cached_property
     def objects(self) -> Objects:
         labels, difficult = (self._objects[name] for name in ("labels", "difficult"))
         names = self.table.names[self.rows].tolist()
-        return Objects(names, labels.value_rowids().numpy(), labels.values.numpy(), difficult.values.numpy())
+        return Objects(
+            names, labels.value_rowids().numpy(), labels.values.numpy(), difficult.values.numpy()
+        )
 
     def sizes(self) -> Sizes:
         boxes = self._objects["boxes"]
@@ -154,7 +168,9 @@ def read(data: DataConfig) -> Annotated:
     annotations, total = folder.annotations, len(folder.annotations)
     if not folder.images.keys() & annotations.keys():
         problem = f"none of its {len(folder.images)} images {folder.format.annotated}"
-        raise ConfigError(f"{data.flag}: {problem}; {layout.other_format(data, folder.root) or folder.format.known}")
+        raise ConfigError(
+            f"{data.flag}: {problem}; {layout.other_format(data, folder.root) or folder.format.known}"
+        )
     alone = [key for key in annotations if key not in folder.images]
     message = "%d of %d annotations have the name of no image and are left out: %s"
     warn(folder.root, message, alone, total)
@@ -180,18 +196,28 @@ def _once(folder: Annotated) -> Annotated:
         kept = [
             place
             for place, one in enumerate(objects)
-            if not np.isfinite(one[1:]).all() or first.setdefault(one, place) == place  # others are counted as broken
+            if not np.isfinite(one[1:]).all()
+            or first.setdefault(one, place) == place  # others are counted as broken
         ]
         lists = ([values[place] for place in kept] for values in annotation[:3])
         annotations[key] = annotation._replace(**dict(zip(Annotation._fields, lists)))
         again += [key] * (len(objects) - len(kept))
         total += len(objects)
-    warn(folder.root, "%d of %d boxes are there a second time with the same class and count once: %s", again, total)
+    warn(
+        folder.root,
+        "%d of %d boxes are there a second time with the same class and count once: %s",
+        again,
+        total,
+    )
     return folder._replace(annotations=annotations)
 
 
 def open_boxes(
-    data: DataConfig, folder: Annotated, split: str, asked: Collection[str], negatives_without_xml: bool = False
+    data: DataConfig,
+    folder: Annotated,
+    split: str,
+    asked: Collection[str],
+    negatives_without_xml: bool = False,
 ) -> BoxesFolder:
     """Returns the images of a split and their objects.
 
@@ -224,7 +250,9 @@ def open_boxes(
 
     table, (rows, intensity_range, sizes), about = _usable(data, folder, split, asked, trouble)
     files, of_rows = table.files[rows].tolist(), [annotations[key] for key in table.names[rows]]
-    objects, sizes = geometry.place(folder.format, data.flag, folder.root, files, of_rows, folder.class_names, sizes)
+    objects, sizes = geometry.place(
+        folder.format, data.flag, folder.root, files, of_rows, folder.class_names, sizes
+    )
     counts = objects["labels"].row_lengths().numpy()
     if not counts.any():
         raise SplitError(split, f"no boxes in it, in --dataset={data.dataset}")
@@ -271,7 +299,9 @@ def _usable(
             logging.warning("%s", remark)
     rows = np.concatenate([piece.rows for piece in pieces]).tolist()
     keys = table.names[rows].tolist()
-    troubles = ["no such image" if not table.files[row] else trouble(key) for row, key in zip(rows, keys)]
+    troubles = [
+        "no such image" if not table.files[row] else trouble(key) for row, key in zip(rows, keys)
+    ]
     bad = [f"{key} ({why})" for key, why in zip(keys, troubles) if why]
     remedy = "remove them from the list or repair them"
     if _NO_ANNOTATION in troubles:
@@ -279,11 +309,17 @@ def _usable(
     check.leave_out(data.flag, bad, f"{len(keys)} images", "cannot be used", remedy)
     usable = check.usable(data, table, [row for row, why in zip(rows, troubles) if not why])
     # The summary does not tell of other lists, which may share its images.
-    counts = {} if folder.lists else {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
+    counts = (
+        {}
+        if folder.lists
+        else {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
+    )
     return table, usable, About("+".join(piece.text for piece in pieces), counts, table.notes)
 
 
-def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tuple[Table, dict[str, str]]:
+def table_of(
+    data: DataConfig, folder: Annotated, asked: Collection[str]
+) -> tuple[Table, dict[str, str]]:
     """Returns the images of a folder by their keys; each counts for the rarest class of its objects. And remarks.
 
     If one of the splits that are asked for is `val` or `test`, and the folder has neither, a fifth of each class is
@@ -305,14 +341,23 @@ def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tup
             keys_of[split], remarks[split] = layout.read_list(path, folder.images)
     keys = sorted({*folder.images, *(key for of_split in keys_of.values() for key in of_split)})
     row_of = {key: row for row, key in enumerate(keys)}
-    splits = {split: np.array([row_of[key] for key in of_split], np.int64) for split, of_split in keys_of.items()}
+    splits = {
+        split: np.array([row_of[key] for key in of_split], np.int64)
+        for split, of_split in keys_of.items()
+    }
     files = np.array([folder.images.get(key, "") for key in keys], object)
-    stats = np.where(files[:, None] == "", -1, walk.stats(folder.root, files))  # '' would be the folder itself
+    stats = np.where(
+        files[:, None] == "", -1, walk.stats(folder.root, files)
+    )  # '' would be the folder itself
     labels = np.full(len(keys), None, object)
     # It is not known what is on other images.
     checked = [key for key in folder.images if folder.format.negatives or key in folder.annotations]
     notes = {key: folder.annotations.get(key, NO_OBJECTS) for key in checked}
-    classes = {key: sorted({*note.names} - {""}) for key, note in notes.items() if not isinstance(note, str)}
+    classes = {
+        key: sorted({*note.names} - {""})
+        for key, note in notes.items()
+        if not isinstance(note, str)
+    }
     if any(classes.values()):
         for key, name in zip(classes, draws.rarest_names([*classes.values()])):
             labels[row_of[key]] = (name,)
@@ -333,18 +378,29 @@ def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tup
     wanted = any(map(tables.is_test, _names(asked)))
     if not wanted or train is None or any(map(tables.is_test, splits)):
         return table, remarks
-    rows, class_of = splits[train].tolist(), np.array([label[0] if label else "" for label in labels], object)
+    rows, class_of = (
+        splits[train].tolist(),
+        np.array([label[0] if label else "" for label in labels], object),
+    )
     together = draws.together(table, sorted(rows))
     test = draws.held_out(table.names, rows, class_of, "", data.split_seed, TEST_PART, together)
     if not test:
         return table, remarks
     tested = {*test}
-    splits = {**splits, train: np.array([row for row in rows if row not in tested]), "test": np.array(test)}
+    splits = {
+        **splits,
+        train: np.array([row for row in rows if row not in tested]),
+        "test": np.array(test),
+    }
     seed = data.split_seed
-    notes = [f"no split val or test: a fifth of each class of {train} is the split test, drawn with seed {seed}"]
+    notes = [
+        f"no split val or test: a fifth of each class of {train} is the split test, drawn with seed {seed}"
+    ]
     if together:
         notes.append(f"drawn together: {len(together)} images, copies of one file")
-    drawn = dataclasses.replace(table, splits=splits, bases=dict.fromkeys(splits, ""), notes=tuple(notes))
+    drawn = dataclasses.replace(
+        table, splits=splits, bases=dict.fromkeys(splits, ""), notes=tuple(notes)
+    )
     return drawn, {**remarks, "test": remarks.get(train, "")}
 
 
@@ -387,7 +443,11 @@ def _is_trainval(name: str) -> bool:
 def _present(part: str, table: Table, tests: Collection[str | None]) -> str:
     """Returns a part of a split with the names that the folder has, if it has them."""
     name, bracket, cut = part.partition("[")
-    trainval, train, val = _trainval(table.splits), tables.find("train", table.splits), tables.find("val", table.splits)
+    trainval, train, val = (
+        _trainval(table.splits),
+        tables.find("train", table.splits),
+        tables.find("val", table.splits),
+    )
     meaning = names.meaning(name)
     present: list[str | None] = []
     if _is_trainval(name):

@@ -56,9 +56,16 @@ def read(data: DataConfig) -> Annotated:
     others = [file for file in files if file not in read_files]
     if others and not read_files:
         what = "are labelme's, one for each picture, which are not read; convert them, e.g. with labelme2coco"
-        what = what if all(map(_is_labelme, contents.values())) else f"are not COCO's; {FORMAT.known}"
+        what = (
+            what if all(map(_is_labelme, contents.values())) else f"are not COCO's; {FORMAT.known}"
+        )
         raise ConfigError(f"--dataset={data.dataset}: its {len(files)} JSON files {what}")
-    warn(root, f"%d of %d JSON files lack COCO's lists {', '.join(_PARTS)} and are left out: %s", others, len(files))
+    warn(
+        root,
+        f"%d of %d JSON files lack COCO's lists {', '.join(_PARTS)} and are left out: %s",
+        others,
+        len(files),
+    )
     annotated = assembled(data, FORMAT, root, read_files, "JSON files")
     return annotated._replace(category_ids=_category_ids(read_files.values()))
 
@@ -74,14 +81,21 @@ def assembled(
     images = walk.images(root)
     if not images or not contents:
         hint = (layout.other_format(data, root) if images else "") or format.known
-        raise ConfigError(f"--dataset={data.dataset}: no {what if images else 'images'} in it; {hint}")
+        raise ConfigError(
+            f"--dataset={data.dataset}: no {what if images else 'images'} in it; {hint}"
+        )
     find = _Finder(data.flag, images)
     annotations: dict[str, Annotation | str] = {}
     parts = {}
     for split, file in _splits(data, [*contents]).items():
         parts[split] = _add(data, root, file, split, contents[file], find, annotations)
     beside = [name for name in images if name not in find.keys]
-    warn(root, f"%d of %d images are in no {what.removesuffix('s')} and are left out: %s", beside, len(images))
+    warn(
+        root,
+        f"%d of %d images are in no {what.removesuffix('s')} and are left out: %s",
+        beside,
+        len(images),
+    )
     file_of = {key: file for file, key in find.keys.items()}
     return Annotated(format, root, file_of, annotations, layout.class_names(annotations), {}, parts)
 
@@ -114,7 +128,9 @@ def _load(root: str, file: str) -> Any:
 
 
 def _is_coco(content: Any) -> bool:
-    lists = isinstance(content, dict) and all(isinstance(content.get(part), list) for part in _PARTS)
+    lists = isinstance(content, dict) and all(
+        isinstance(content.get(part), list) for part in _PARTS
+    )
     return lists and all(isinstance(each, dict) for part in _PARTS for each in content[part])
 
 
@@ -132,14 +148,18 @@ def _splits(data: DataConfig, files: Sequence[str]) -> dict[str, str]:
     file_of: dict[str, str] = {}
     for file in files:
         stem, folders = _stem(file), os.path.dirname(file).split("/")
-        name = stem[len(_INSTANCES) :] if stem.startswith(_INSTANCES) else stem.removesuffix(_LABELS)
+        name = (
+            stem[len(_INSTANCES) :] if stem.startswith(_INSTANCES) else stem.removesuffix(_LABELS)
+        )
         usual = (each for each in (name, *reversed(folders)) if each and names.meaning(each))
         otherwise = folders[-1] if stem in _ROBOFLOWS else name
         if len(files) == 1:
             otherwise = "train"
         split = next(usual, otherwise)
         if split in file_of:
-            raise ConfigError(f"--dataset={data.dataset}: {file_of[split]} and {file} are both the split {split}")
+            raise ConfigError(
+                f"--dataset={data.dataset}: {file_of[split]} and {file} are both the split {split}"
+            )
         file_of[split] = file
     return file_of
 
@@ -226,7 +246,9 @@ def _add(
             )
         if key_of.setdefault(number, key or name) != (key or name):
             pair = f"{named[key_of[number]][0]} and {name}"
-            raise ConfigError(f"{data.flag}: in {file} the images {pair} have one id, {number}; give each its own")
+            raise ConfigError(
+                f"{data.flag}: in {file} the images {pair} have one id, {number}; give each its own"
+            )
         if key:
             size = _number(image.get("height")), _number(image.get("width"))
             of_file.setdefault(key, Annotation([], [], [], size))
@@ -239,26 +261,45 @@ def _add(
             continue
         if not name:
             unknown.append(f"{key} (category_id {category_id})")
-        if key in of_file and name and not thing.get("bbox") and isinstance(thing.get("segmentation"), dict):
+        if (
+            key in of_file
+            and name
+            and not thing.get("bbox")
+            and isinstance(thing.get("segmentation"), dict)
+        ):
             masks.append(key)
         elif key in of_file:
             of_file[key].names.append(name)
             of_file[key].boxes.append(_box(thing) if name else [NAN] * 4)
             of_file[key].difficult.append(thing.get("iscrowd") in (1, True))
-    differ = [key for key, annotation in of_file.items() if annotations.setdefault(key, annotation) != annotation]
+    differ = [
+        key
+        for key, annotation in of_file.items()
+        if annotations.setdefault(key, annotation) != annotation
+    ]
     message = f"{file}: %d of %d images have other boxes in a JSON file before it, which count: %s"
     warn(root, message, differ, len(of_file))
     total = len(content["annotations"])
     remedy = "add it to its images"
-    check.leave_out(data.flag, strange, f"{total} boxes", f"have an image_id that {file} does not name", remedy)
+    check.leave_out(
+        data.flag, strange, f"{total} boxes", f"have an image_id that {file} does not name", remedy
+    )
     problem, remedy = f"have a category_id that {file} does not name", "add it to its categories"
     check.leave_out(data.flag, unknown, f"{total} boxes", problem, remedy)
     remedy = "add the bbox, as pycocotools.mask.toBbox finds it"
-    check.leave_out(data.flag, masks, f"{total} boxes", "have a mask in RLE, which is not read, and no bbox", remedy)
+    check.leave_out(
+        data.flag,
+        masks,
+        f"{total} boxes",
+        "have a mask in RLE, which is not read, and no bbox",
+        remedy,
+    )
     return list(dict.fromkeys(key_of.values()))
 
 
-def _class_of(data: DataConfig, file: str, content: Mapping[str, list[dict[str, Any]]]) -> dict[str, str]:
+def _class_of(
+    data: DataConfig, file: str, content: Mapping[str, list[dict[str, Any]]]
+) -> dict[str, str]:
     """Returns {id of a category: its name}.
 
     Raises:
@@ -270,7 +311,9 @@ def _class_of(data: DataConfig, file: str, content: Mapping[str, list[dict[str, 
         number, name = _text(each.get("id")), _text(each.get("name", each.get("id")))
         if classes.setdefault(number, name) != name:
             pair = f"{classes[number]} and {name}"
-            raise ConfigError(f"{data.flag}: in {file} the categories {pair} have one id, {number}; give each its own")
+            raise ConfigError(
+                f"{data.flag}: in {file} the categories {pair} have one id, {number}; give each its own"
+            )
     boxes = collections.Counter(_text(thing.get("category_id")) for thing in content["annotations"])
     id_of: dict[str, str] = {}
     for number, name in classes.items():
@@ -290,14 +333,20 @@ def _category_ids(contents: Collection[Mapping[str, list[dict[str, Any]]]]) -> d
     Of two categories of one name, the one with boxes counts.
     """
     id_of: dict[str, int] = {}
-    used = {_text(thing.get("category_id")) for content in contents for thing in content["annotations"]}
+    used = {
+        _text(thing.get("category_id")) for content in contents for thing in content["annotations"]
+    }
     for content in contents:
         of_file: dict[str, int] = {}
-        for each in sorted(content["categories"], key=lambda each: _text(each.get("id")) not in used):
+        for each in sorted(
+            content["categories"], key=lambda each: _text(each.get("id")) not in used
+        ):
             of_file.setdefault(_text(each.get("name", each.get("id"))), each.get("id"))
         if any(id_of.setdefault(name, number) != number for name, number in of_file.items()):
             return {}
-    integers = all(isinstance(number, int) and not isinstance(number, bool) for number in id_of.values())
+    integers = all(
+        isinstance(number, int) and not isinstance(number, bool) for number in id_of.values()
+    )
     return id_of if integers and len({*id_of.values()}) == len(id_of) else {}
 
 
@@ -307,7 +356,9 @@ def _text(value):
 
 def _number(value):
     try:
-        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else NAN
+        return (
+            float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else NAN
+        )
     except OverflowError:  # an integer of hundreds of digits
         return NAN
 

@@ -23,7 +23,9 @@ _SLIMMEST = 0.5  # shorter by longer side
 # Longer side of the cut that is resized to an object: never enlarged, and 134 px is the most that fits into the test
 # part of every photograph.
 _CUTS = (64, 134)
-_LEAST_CONTRAST = 10  # standard deviation of an object's pixels: a piece of black sky could be anything
+_LEAST_CONTRAST = (
+    10  # standard deviation of an object's pixels: a piece of black sky could be anything
+)
 _MOST_COVERED = 0.2  # of the smaller of two objects, by the larger or beneath it
 _TRIES = 20  # to find a cut or a place
 _FILTER = Image.Resampling.LANCZOS
@@ -91,14 +93,19 @@ def _examples(split, count, seed):
         objects = _paste(image, things, number % len(things), random)
         # Not compressed, as in photos.
         png = tf.io.encode_png(np.asarray(image), compression=0).numpy()
-        yield number, {"image": png, "image/filename": f"{split}_{number:05}.png", "objects": objects}
+        yield (
+            number,
+            {"image": png, "image/filename": f"{split}_{number:05}.png", "objects": objects},
+        )
 
 
 def _background(part, random):
     """Returns a random part of a region as an image of random size, enlarged only if it must be."""
     height, width = (int(random.integers(*sides, endpoint=True)) for sides in (_HEIGHTS, _WIDTHS))
     factor = min(1.0, part.width / width, part.height / height)
-    return photos.cut(part, round(height * factor), round(width * factor), random).resize((width, height), _FILTER)
+    return photos.cut(part, round(height * factor), round(width * factor), random).resize(
+        (width, height), _FILTER
+    )
 
 
 def _paste(image, things, first, random):
@@ -117,8 +124,20 @@ def _paste(image, things, first, random):
             continue  # no room: one object less
         image.paste(thing, (left, top))
         taken.append(place)
-        box = [(top + 1) / image.height, (left + 1) / image.width, place[2] / image.height, place[3] / image.width]
-        objects.append({"bbox": tfds.features.BBox(*box), "label": label, "is_difficult": False, "is_truncated": False})
+        box = [
+            (top + 1) / image.height,
+            (left + 1) / image.width,
+            place[2] / image.height,
+            place[3] / image.width,
+        ]
+        objects.append(
+            {
+                "bbox": tfds.features.BBox(*box),
+                "label": label,
+                "is_difficult": False,
+                "is_truncated": False,
+            }
+        )
     return objects
 
 

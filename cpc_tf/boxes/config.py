@@ -34,22 +34,37 @@ class CanvasConfig(Settings):
         maximum=1e4,
         derived=True,
     )
-    canvas_mirror: bool = setting(True, "Mirror half of the training images left to right, with their boxes")
+    canvas_mirror: bool = setting(
+        True, "Mirror half of the training images left to right, with their boxes"
+    )
     canvas_colour_drop: float = fraction(
-        0.5, "Probability that a training image keeps one of three colour channels", source="Doersch 2015"
+        0.5,
+        "Probability that a training image keeps one of three colour channels",
+        source="Doersch 2015",
     )
     smallest_box: float = setting(
-        2.0, "Shortest side, after resizing, of a box to learn", unit="px", minimum=0, maximum=10_000, detail=True
+        2.0,
+        "Shortest side, after resizing, of a box to learn",
+        unit="px",
+        minimum=0,
+        maximum=10_000,
+        detail=True,
     )
     max_boxes: int = count(
-        100, "Most boxes of a training image that are learned; of more, the largest", maximum=100_000
+        100,
+        "Most boxes of a training image that are learned; of more, the largest",
+        maximum=100_000,
     )
 
     def check(self):
         if self.smallest_area > self.largest_area:
-            raise ConfigError("smallest_area", self.smallest_area, f"above --largest_area={self.largest_area}")
+            raise ConfigError(
+                "smallest_area", self.smallest_area, f"above --largest_area={self.largest_area}"
+            )
         if 0 < self.area_scale < _SMALLEST_SCALE:
-            raise ConfigError(f"--area_scale={self.area_scale:g}: must be at least {_SMALLEST_SCALE:g}, or 0")
+            raise ConfigError(
+                f"--area_scale={self.area_scale:g}: must be at least {_SMALLEST_SCALE:g}, or 0"
+            )
         for name in ("largest_area", "test_area"):
             area = getattr(self, name) * self.area_scale
             if area > self.canvas_height * self.canvas_width > 0:

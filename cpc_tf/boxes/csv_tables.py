@@ -40,7 +40,11 @@ def read(data: DataConfig) -> Annotated:
     """
     root, files = coco.files_of(data, ".csv")
     delimiters = {file: layout.delimiter_of(f"{root}/{file}") for file in files}
-    contents = {file: _content(f"{root}/{file}", delimiter) for file, delimiter in delimiters.items() if delimiter}
+    contents = {
+        file: _content(f"{root}/{file}", delimiter)
+        for file, delimiter in delimiters.items()
+        if delimiter
+    }
     return coco.assembled(data, FORMAT, root, contents, "CSV files")
 
 
@@ -50,7 +54,9 @@ def _content(path: str, delimiter: str) -> dict[str, list[dict[str, Any]]]:
         with tf.io.gfile.GFile(os.path.expanduser(path), "rb") as file:
             text = file.read().decode("utf-8-sig")
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        titles, *rows = [[cell.strip() for cell in row] for row in reader if any(map(str.strip, row))]
+        titles, *rows = [
+            [cell.strip() for cell in row] for row in reader if any(map(str.strip, row))
+        ]
     except (UnicodeDecodeError, csv.Error, tf.errors.OpError) as error:
         raise ConfigError(f"{path}: cannot be read as CSV in UTF-8: {reason(error)}") from error
     images: dict[str, dict[str, Any]] = {}

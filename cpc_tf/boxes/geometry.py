@@ -57,7 +57,9 @@ def turn(boxes: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor
     def among(*tags):
         return tf.reduce_any(orientation[:, None] == tf.constant(tags, orientation.dtype), axis=1)
 
-    flipped = tf.stack([among(3, 4, 6, 7), among(2, 3, 7, 8)], axis=1)  # up and down, left and right
+    flipped = tf.stack(
+        [among(3, 4, 6, 7), among(2, 3, 7, 8)], axis=1
+    )  # up and down, left and right
     swapped = among(5, 6, 7, 8)[:, None]  # of what is flipped, rows become columns
     size, low, high = tf.cast(size, tf.float32), boxes[:, :2], boxes[:, 2:]
     low, high = tf.where(flipped, size - high, low), tf.where(flipped, size - low, high)
@@ -80,7 +82,10 @@ def choose(boxes: tf.Tensor, least_side: float, most: int) -> tf.Tensor:
     return tf.gather(places, tf.sort(largest))
 
 
-_ROUNDING, _ROUNDED_PART = 2, 0.01  # px, and part of a side, that numbers may be wrong by since they were rounded
+_ROUNDING, _ROUNDED_PART = (
+    2,
+    0.01,
+)  # px, and part of a side, that numbers may be wrong by since they were rounded
 OVERSHOOT = 0.05  # part of a side that a box may reach beyond its image and still be meant for it, as if drawn loosely
 
 
@@ -116,7 +121,9 @@ def place(
     owner = np.repeat(np.arange(len(files)), counts)  # [objects], the image of each
     raw = np.array([b for a in annotations for b in a.boxes], np.float64).reshape(-1, 4)
     numbers = {name: label for label, name in enumerate(class_names)}
-    labels = np.array([numbers.get(name, NO_LABEL) for a in annotations for name in a.names], np.int64)
+    labels = np.array(
+        [numbers.get(name, NO_LABEL) for a in annotations for name in a.names], np.int64
+    )
     difficult = np.array([d for a in annotations for d in a.difficult], bool)
 
     numbered = np.isfinite(raw).all(1)
@@ -127,9 +134,7 @@ def place(
     sides = np.tile(shown, 2)[owner]
     beyond = (over > np.maximum(_ROUNDING, OVERSHOOT * sides)).any(1)
     slightly = (over > np.maximum(_ROUNDING, _ROUNDED_PART * sides)).any(1) & ~beyond
-    message = (
-        f"%d of %d boxes reach beyond their images by up to {100 * OVERSHOOT:g} %% and are cut off at the border: %s"
-    )
+    message = f"%d of %d boxes reach beyond their images by up to {100 * OVERSHOOT:g} %% and are cut off at the border: %s"
     warn(root, message, [files[index] for index in owner[numbered & slightly]], len(raw))
     repair = f"repair or remove them; in {format.name}'s format {format.mistaken}"
     for bad, problem, remedy, done in (
@@ -143,10 +148,14 @@ def place(
         (numbered & ~sound, "have no area within the image", repair, "are left out"),
     ):
         names = list(dict.fromkeys(files[index] for index in owner[bad]))
-        check.leave_out(flag, names, f"{len(raw)} boxes", problem, remedy, done, count=int(bad.sum()))
+        check.leave_out(
+            flag, names, f"{len(raw)} boxes", problem, remedy, done, count=int(bad.sum())
+        )
     objects = {"boxes": boxes[sound], "labels": labels[sound], "difficult": difficult[sound]}
     counts = np.bincount(owner[sound], minlength=len(files))
-    return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in objects.items()}, shown
+    return {
+        name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in objects.items()
+    }, shown
 
 
 def _placed(format, flag, root, files, annotations, raw, owner, sizes):
@@ -158,13 +167,27 @@ def _placed(format, flag, root, files, annotations, raw, owner, sizes):
     stored, tags = sizes[:, :2], sizes[:, 2]
     shown = np.where(tags[:, None] >= 5, stored[:, ::-1], stored)
     annotated = np.array([annotation.size for annotation in annotations])
-    has_size, as_shown, as_stored = ((annotated > 0).all(1), *((annotated == size).all(1) for size in (shown, stored)))
+    has_size, as_shown, as_stored = (
+        (annotated > 0).all(1),
+        *((annotated == size).all(1) for size in (shown, stored)),
+    )
     as_stored &= ~as_shown
     for chosen, message in (
-        (tags > 1, "are turned as their EXIF orientation says; boxes are places in the turned image"),
-        (as_stored, "have annotations of the size they are stored in; their boxes are turned with them"),
+        (
+            tags > 1,
+            "are turned as their EXIF orientation says; boxes are places in the turned image",
+        ),
+        (
+            as_stored,
+            "have annotations of the size they are stored in; their boxes are turned with them",
+        ),
     ):
-        warn(root, f"%d of %d images {message}: %s", [files[index] for index in np.flatnonzero(chosen)], len(files))
+        warn(
+            root,
+            f"%d of %d images {message}: %s",
+            [files[index] for index in np.flatnonzero(chosen)],
+            len(files),
+        )
     _check_sizes(flag, files, annotated, shown, np.flatnonzero(has_size & ~as_shown & ~as_stored))
     size = np.where(as_stored[:, None], stored, shown)[owner]
     boxes, sound = format.place(raw, size)
@@ -190,6 +213,8 @@ def _check_sizes(flag, files, annotated, shown, differ):
             f"boxes were drawn; {remedy}, or multiply boxes and sizes by {factor:.4g}"
         )
     pairs = zip(differ.tolist(), shown[differ].tolist(), annotated[differ].tolist())
-    named = [f"{files[i]} ({h} x {w} px, annotated as {y:g} x {x:g})" for i, (h, w), (y, x) in pairs]
+    named = [
+        f"{files[i]} ({h} x {w} px, annotated as {y:g} x {x:g})" for i, (h, w), (y, x) in pairs
+    ]
     problem, done = "have another size than their annotations say", "keep their boxes as they are"
     check.leave_out(flag, named, f"{len(files)} images", problem, remedy, done)

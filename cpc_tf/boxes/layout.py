@@ -23,11 +23,27 @@ Content = TypeVar("Content")
 # Folders whose names, in any capitals, say what kind of files is in them.
 IMAGES = ("jpegimages", "images", "image", "imgs", "img")
 ANNOTATIONS = (
-    *("annotations", "annotation", "annots", "annot", "anns", "ann", "labels", "label", "bboxes", "bbox"),
+    *(
+        "annotations",
+        "annotation",
+        "annots",
+        "annot",
+        "anns",
+        "ann",
+        "labels",
+        "label",
+        "bboxes",
+        "bbox",
+    ),
     *("xmls", "xml", "segmentationclass", "segmentationobject"),
 )
 # Kind in --dataset=KIND:PATH -> extension of its annotations, and what they are.
-_FILES = {"voc": (".xml", "XML"), "coco": (".json", "JSON"), "yolo": (".txt", "text"), "csv": (".csv", "CSV")}
+_FILES = {
+    "voc": (".xml", "XML"),
+    "coco": (".json", "JSON"),
+    "yolo": (".txt", "text"),
+    "csv": (".csv", "CSV"),
+}
 CORNERS = ("xmin", "ymin", "xmax", "ymax")  # columns of a table of boxes
 _DELIMITERS, _LONGEST_HEADER = ",;\t", 10_000
 TRAINVAL = "trainval"  # VOC's name of train and val together
@@ -60,7 +76,9 @@ class Format(NamedTuple):
     incomplete: str  # what boxes lack whose numbers are NaN
     mistaken: str  # what the numbers are, for those who wrote others
     in_pixels: bool  # whether boxes are in pixels, else in parts of the image
-    negatives: bool  # whether an image without an annotation has no objects; else that must be asked for
+    negatives: (
+        bool  # whether an image without an annotation has no objects; else that must be asked for
+    )
     # Boxes float64 [n, 4] as in the files and (height, width) of the image of each, int32 [n, 2] -> boxes as in
     # `boxes.geometry` and whether each is sound.
     place: Callable[[np.ndarray, np.ndarray], tuple[tf.Tensor, tf.Tensor]]
@@ -86,7 +104,9 @@ def key(name: str) -> str:
     form.
     """
     *folders, file = unicodedata.normalize("NFC", name).split("/")
-    return "/".join([*(folder for folder in folders if not kind([folder])), os.path.splitext(file)[0]])
+    return "/".join(
+        [*(folder for folder in folders if not kind([folder])), os.path.splitext(file)[0]]
+    )
 
 
 def images(root: str) -> dict[str, str]:
@@ -104,7 +124,9 @@ def images(root: str) -> dict[str, str]:
     return _by_key(root, at_top or paths, "images")
 
 
-def parsed(root: str, files: Sequence[str], parse: Callable[[bytes], Content]) -> dict[str, Content | str]:
+def parsed(
+    root: str, files: Sequence[str], parse: Callable[[bytes], Content]
+) -> dict[str, Content | str]:
     """Returns {key: content, or why it cannot be read} of annotations below a folder; see `key`.
 
     Args:
@@ -159,7 +181,9 @@ def other_format(data: DataConfig, root: str) -> str:
     for other, (_, title) in _FILES.items():
         files = _annotation_files(other, root, image_keys) if other != asked else []
         if files:
-            return f"its {len(files)} {title} files may be {other.upper()}'s: --dataset={other}:{path}"
+            return (
+                f"its {len(files)} {title} files may be {other.upper()}'s: --dataset={other}:{path}"
+            )
     return ""
 
 
@@ -176,19 +200,23 @@ def format_of(path: str) -> tuple[str, str]:
     for kind_, (_, title) in _FILES.items():
         files = _annotation_files(kind_, root, image_keys)
         if files:
-            named = {"coco": "", "csv": " with columns of boxes"}.get(kind_, " with the names of pictures")
+            named = {"coco": "", "csv": " with columns of boxes"}.get(
+                kind_, " with the names of pictures"
+            )
             found[kind_] = f"{len(files)} {title} file{'s' * (len(files) > 1)}{named}"
     own = {kind_: what for kind_, what in found.items() if kind_ != "coco"} or found
     if len(own) == 1:
         return next(iter(own.items()))
     if not own:
-        problem = (
-            f"none of its {len(image_keys)} pictures has an XML or text file of its name, and no JSON or table of "
-        )
+        problem = f"none of its {len(image_keys)} pictures has an XML or text file of its name, and no JSON or table of "
         problem += "boxes is there"
-        raise ConfigError(f"{flag}: {problem}; docs/detection.md shows the layouts of VOC, COCO, YOLO and CSV")
+        raise ConfigError(
+            f"{flag}: {problem}; docs/detection.md shows the layouts of VOC, COCO, YOLO and CSV"
+        )
     which = " or ".join(f"--dataset={kind_}:{path}" for kind_ in own)
-    raise ConfigError(f"{flag}: has {' and '.join(own.values())}; take one by --preset=boxes/detect {which}")
+    raise ConfigError(
+        f"{flag}: has {' and '.join(own.values())}; take one by --preset=boxes/detect {which}"
+    )
 
 
 def _annotation_files(kind: str, root: str, image_keys: Mapping[str, str]) -> list[str]:
@@ -207,11 +235,19 @@ def delimiter_of(path: str) -> str:
     """Returns what separates the cells of a table of boxes, by its header; '' if the file is none."""
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            header = file.read(_LONGEST_HEADER).decode("utf-8-sig", "replace").lstrip().partition("\n")[0]
+            header = (
+                file.read(_LONGEST_HEADER)
+                .decode("utf-8-sig", "replace")
+                .lstrip()
+                .partition("\n")[0]
+            )
     except tf.errors.OpError:
         return ""
     wanted = {"filename", "class", *CORNERS}
-    titles = {sign: {title.strip().lower() for title in header.replace('"', "").split(sign)} for sign in _DELIMITERS}
+    titles = {
+        sign: {title.strip().lower() for title in header.replace('"', "").split(sign)}
+        for sign in _DELIMITERS
+    }
     return next((sign for sign, found in titles.items() if wanted <= found), "")
 
 
@@ -228,7 +264,10 @@ def class_names(annotations: Mapping[str, Annotation | str]) -> tuple[str, ...]:
 
 def lists_in(folder: str) -> dict[str, str]:
     """Returns {name: path} of the lists NAME.txt directly in a folder."""
-    return {os.path.splitext(file)[0]: f"{folder}/{file}" for file in walk.files(folder, (".txt",), deep=False)}
+    return {
+        os.path.splitext(file)[0]: f"{folder}/{file}"
+        for file in walk.files(folder, (".txt",), deep=False)
+    }
 
 
 def read_list(path: str, keys: Collection[str]) -> tuple[list[str], str]:
@@ -250,13 +289,25 @@ def read_list(path: str, keys: Collection[str]) -> tuple[list[str], str]:
     for line in filter(None, map(str.strip, lines)):
         # Names may have blanks, and something may follow them: the longest beginning that is a name counts.
         beginnings = (line, line.rsplit(None, 1)[0], line.split(None, 1)[0])
-        name, named = next(((b, k) for b in beginnings if (k := _find(b, keys, depth)) is not None), (line, line))
+        name, named = next(
+            ((b, k) for b in beginnings if (k := _find(b, keys, depth)) is not None), (line, line)
+        )
         keys_of_lines.append(named)
         rest = line[len(name) :].strip()
-        if rest and _find(rest, keys, depth) != named:  # some lists name the annotation behind the image
+        if (
+            rest and _find(rest, keys, depth) != named
+        ):  # some lists name the annotation behind the image
             followed.append(line)
-    where = f"in {len(followed)} of {len(keys_of_lines)} lines, e.g. {shown(followed[0])}" if followed else ""
-    remark = f"{path}: only the names of images are read, not what follows them {where}" if followed else ""
+    where = (
+        f"in {len(followed)} of {len(keys_of_lines)} lines, e.g. {shown(followed[0])}"
+        if followed
+        else ""
+    )
+    remark = (
+        f"{path}: only the names of images are read, not what follows them {where}"
+        if followed
+        else ""
+    )
     return list(dict.fromkeys(keys_of_lines)), remark
 
 
@@ -269,18 +320,28 @@ def kind(folders: Sequence[str]) -> tuple[str, ...] | None:
 def folders(data: DataConfig, root: str, images: Mapping[str, str]) -> dict[str, list[str]]:
     """Returns {split: keys} of the folders at the top; if these are no splits, all images are `train`."""
     keys = sorted(images)
-    splits = {split: [keys[row] for row in rows] for split, rows in table.split_folders(keys, data).items()}
+    splits = {
+        split: [keys[row] for row in rows]
+        for split, rows in table.split_folders(keys, data).items()
+    }
     splits = splits or {"train": keys}
     used = {key for of_split in splits.values() for key in of_split}
     beside = [images[key] for key in images if key not in used]
-    warn(root, "%d of %d images are beside the folders of the splits and are left out: %s", beside, len(images))
+    warn(
+        root,
+        "%d of %d images are beside the folders of the splits and are left out: %s",
+        beside,
+        len(images),
+    )
     return splits
 
 
 def warn(root: str, message: str, names: Sequence[str], total: int) -> None:
     """Warns of some of a total, if any. `message` has %d of %d, and %s for the names, which may repeat."""
     if names:
-        logging.warning(f"%s: {message}", root, len(names), total, listed(list(dict.fromkeys(names))))
+        logging.warning(
+            f"%s: {message}", root, len(names), total, listed(list(dict.fromkeys(names)))
+        )
 
 
 def _find(name, keys, depth):

@@ -70,10 +70,17 @@ class DetectionSource(Examples):
     @functools.cached_property
     def objects(self) -> Objects:
         """Which objects its images have; the first use may read all examples, without decoding an image."""
-        examples = self.ordered().map(lambda example: [example[name] for name in ("name", "labels", "difficult")])
+        examples = self.ordered().map(
+            lambda example: [example[name] for name in ("name", "labels", "difficult")]
+        )
         names, labels, difficult = zip(*examples.as_numpy_iterator())
         images = np.repeat(np.arange(len(names)), [len(of_image) for of_image in labels])
-        return Objects([name.decode() for name in names], images, np.concatenate(labels), np.concatenate(difficult))
+        return Objects(
+            [name.decode() for name in names],
+            images,
+            np.concatenate(labels),
+            np.concatenate(difficult),
+        )
 
     def groups(self) -> np.ndarray:
         """Returns for each image the index of the first that belongs with it, int64 [N]; here its own."""
@@ -81,7 +88,9 @@ class DetectionSource(Examples):
 
     def sizes(self) -> Sizes:
         """Returns the sizes of all images and objects; reads the images, but does not decode them."""
-        examples = self.ordered().map(lambda example: (image_size(example["encoded"]), example["boxes"]))
+        examples = self.ordered().map(
+            lambda example: (image_size(example["encoded"]), example["boxes"])
+        )
         images, boxes = zip(*examples.as_numpy_iterator())
         sides = [of_image[:, 2:] - of_image[:, :2] for of_image in boxes]
         owner = np.repeat(np.arange(len(images)), [len(of_image) for of_image in boxes])
@@ -95,16 +104,28 @@ class Named(DetectionSource):
     """
 
     def __init__(self, source: DetectionSource, names: Collection[str]):
-        self.class_names, self.intensity_range, self._source = source.class_names, source.intensity_range, source
+        self.class_names, self.intensity_range, self._source = (
+            source.class_names,
+            source.intensity_range,
+            source,
+        )
         self.objects = source.objects.of({*names})
         self.num_examples = len(self.objects.names)
-        pairs = tf.lookup.KeyValueTensorInitializer(tf.constant([*names]), tf.ones([len(names)], tf.int32))
+        pairs = tf.lookup.KeyValueTensorInitializer(
+            tf.constant([*names]), tf.ones([len(names)], tf.int32)
+        )
         self._wanted = tf.lookup.StaticHashTable(pairs, 0)
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         epoch, done = divmod(start, self.num_examples)
-        examples = self._counted(self._source.stream(seed, epoch * self._source.num_examples), start, done)
-        return examples if select is None else examples.filter(lambda example: select(example["counter"]))
+        examples = self._counted(
+            self._source.stream(seed, epoch * self._source.num_examples), start, done
+        )
+        return (
+            examples
+            if select is None
+            else examples.filter(lambda example: select(example["counter"]))
+        )
 
     def ordered(self) -> tf.data.Dataset:
         return self._counted(self._source.ordered(), 0, 0)
@@ -131,14 +152,20 @@ class VocRecords(Records, DetectionSource):
             objects = features["objects"].feature
             wanted = {key: features[key] for key in ("image", "image/filename")}
             # Only these: parsing the rest costs time.
-            wanted["objects"] = tfds.features.Sequence({k: objects[k] for k in ("bbox", "label", "is_difficult")})
+            wanted["objects"] = tfds.features.Sequence(
+                {k: objects[k] for k in ("bbox", "label", "is_difficult")}
+            )
         except KeyError as error:
-            raise ConfigError(f"--dataset={builder.name}: lacks {error}, a feature of voc") from error
+            raise ConfigError(
+                f"--dataset={builder.name}: lacks {error}, a feature of voc"
+            ) from error
         self._features = tfds.features.FeaturesDict(wanted)
         self.class_names = tuple(objects["label"].names)
 
     def _parse(self, counter, record):
-        example = self._features.deserialize_example(record, decoders={"image": tfds.decode.SkipDecoding()})
+        example = self._features.deserialize_example(
+            record, decoders={"image": tfds.decode.SkipDecoding()}
+        )
         objects, size = example["objects"], image_size(example["image"])
         boxes, sound = from_voc(objects["bbox"] * tf.cast(tf.tile(size, [2]), tf.float32), size)
         return {

@@ -74,16 +74,24 @@ def lists(root: str, class_names: Sequence[str], files: Iterable[str] = ()) -> d
     parent, folder = f"{root}/{_PARENT}", f"{root}/{_SETS}"
     for path in (parent, folder):
         if not tf.io.gfile.isdir(path) and (os.path.lexists(path) or tf.io.gfile.exists(path)):
-            raise ConfigError(f"{path}: is no folder; without it, folders are the splits, or all images are train")
+            raise ConfigError(
+                f"{path}: is no folder; without it, folders are the splits, or all images are train"
+            )
     if tf.io.gfile.isdir(folder) and (path_of := layout.lists_in(folder)):
         of_one_class = {f"{name}_{other}" for name in class_names for other in path_of}
         return {name: path for name, path in path_of.items() if name not in of_one_class}
     if tf.io.gfile.isdir(parent) and (misplaced := walk.files(parent, (".txt",))):
-        raise ConfigError(f"{parent}/{misplaced[0]}: lists of splits are {_SETS}/NAME.txt; move it there")
-    tops = {parts[0] for parts in (file.split("/")[:-1] for file in files) if layout.kind(parts[1:2])}
+        raise ConfigError(
+            f"{parent}/{misplaced[0]}: lists of splits are {_SETS}/NAME.txt; move it there"
+        )
+    tops = {
+        parts[0] for parts in (file.split("/")[:-1] for file in files) if layout.kind(parts[1:2])
+    }
     for top in sorted(tops):
         if tf.io.gfile.isdir(f"{root}/{top}/{_PARENT}"):
-            raise ConfigError(f"{root}/{top}/{_PARENT}: lists are read at the top of PATH; --dataset=voc:{root}/{top}")
+            raise ConfigError(
+                f"{root}/{top}/{_PARENT}: lists are read at the top of PATH; --dataset=voc:{root}/{top}"
+            )
     at_top = layout.lists_in(root).items()
     return {name: path for name, path in at_top if layout.is_split(name)}
 
@@ -111,7 +119,9 @@ def parse(text: bytes) -> Annotation:
     # Only direct children: an object's parts have names and boxes, too.
     for thing in root.findall("object"):
         name = unicodedata.normalize("NFC", _text(thing, "name"))
-        corners = [_number(thing, f"bndbox/{corner}") for corner in ("ymin", "xmin", "ymax", "xmax")]
+        corners = [
+            _number(thing, f"bndbox/{corner}") for corner in ("ymin", "xmin", "ymax", "xmax")
+        ]
         annotation.names.append(name)
         annotation.boxes.append(corners if name else [NAN] * 4)
         annotation.difficult.append(_text(thing, "difficult").lower() in ("1", "true"))

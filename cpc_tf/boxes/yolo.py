@@ -38,14 +38,21 @@ FORMAT = Format(
 )
 _LABEL = re.compile(r"[0-9]{1,9}(\.0*)?")
 _LARGEST = 1 + geometry.OVERSHOOT  # parts of the image; larger numbers are pixels
-_NO_ANNOTATIONS = ("classes", "trainval", "readme", "notes")  # text files beside images, as are lists of splits
+_NO_ANNOTATIONS = (
+    "classes",
+    "trainval",
+    "readme",
+    "notes",
+)  # text files beside images, as are lists of splits
 
 
 class Rows(NamedTuple):
     """The unchecked lines of a text file."""
 
     labels: list[int]
-    boxes: list[list[float]]  # (ymin, xmin, ymax, xmax) in parts of the image; NaN where there are no sound numbers
+    boxes: list[
+        list[float]
+    ]  # (ymin, xmin, ymax, xmax) in parts of the image; NaN where there are no sound numbers
     polygons: int  # how many lines have a polygon in place of a box
     large: int  # how many have numbers above 1, so that they cannot be in parts
 
@@ -70,17 +77,31 @@ def read(data: DataConfig) -> Annotated:
     parse_rows = functools.partial(parse, keypoints=described.keypoints)
     parsed = layout.parsed(root, _texts(root, images), parse_rows)
     rows = {key: each for key, each in parsed.items() if isinstance(each, Rows)}
-    total, large = sum(len(each.boxes) for each in rows.values()), sum(each.large for each in rows.values())
+    total, large = (
+        sum(len(each.boxes) for each in rows.values()),
+        sum(each.large for each in rows.values()),
+    )
     if 2 * large > total:
         problem = f"{large} of {total} boxes have numbers above 1"
-        raise ConfigError(f"--dataset={data.dataset}: {problem}; YOLO's boxes are in parts of the image, not in pixels")
+        raise ConfigError(
+            f"--dataset={data.dataset}: {problem}; YOLO's boxes are in parts of the image, not in pixels"
+        )
     polygons = [key for key, each in rows.items() if each.polygons]
-    warn(root, "%d of %d text files have polygons, which become the boxes around them: %s", polygons, len(rows))
+    warn(
+        root,
+        "%d of %d text files have polygons, which become the boxes around them: %s",
+        polygons,
+        len(rows),
+    )
     annotations = {**parsed, **_named(data, rows, described)}
     used = {name for key in rows for name in annotations[key].names if name}
     class_names = tuple(sorted(used, key=None if described.names else int))
     parts = _parts(root, images, described.splits)
-    lists = {} if parts else {n: path for n, path in layout.lists_in(root).items() if layout.is_split(n)}
+    lists = (
+        {}
+        if parts
+        else {n: path for n, path in layout.lists_in(root).items() if layout.is_split(n)}
+    )
     if not parts and not lists:
         parts = layout.folders(data, root, images)
     return Annotated(FORMAT, root, images, annotations, class_names, lists, parts)
@@ -106,7 +127,9 @@ def parse(text: bytes, keypoints: bool = False) -> Rows:
             raise ValueError(f"line {number} is {shown(line)} in place of CLASS X Y WIDTH HEIGHT")
         numbers = [*map(_number, rest)]
         is_polygon = len(numbers) >= 6 and len(numbers) % 2 == 0 and not keypoints
-        numbers = numbers[:4] if keypoints or len(numbers) == 5 else numbers  # keypoints, or a score
+        numbers = (
+            numbers[:4] if keypoints or len(numbers) == 5 else numbers
+        )  # keypoints, or a score
         finite = all(map(math.isfinite, numbers))
         if not finite or not (is_polygon or len(numbers) == 4):
             edges = [NAN] * 4
@@ -147,7 +170,9 @@ def _texts(root: str, images: Mapping[str, str]) -> list[str]:
     return [name for name in texts if is_annotation(name)]
 
 
-def _parts(root: str, images: Mapping[str, str], splits: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _parts(
+    root: str, images: Mapping[str, str], splits: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
     """Returns {split: keys} of the folders and lists that data.yaml names; {} if none of them is there."""
     parts = {}
     for split, places in splits.items():
@@ -166,20 +191,30 @@ def _parts(root: str, images: Mapping[str, str], splits: Mapping[str, Sequence[s
     twice = [images[key] for key, count in used.items() if count > 1]
     warn(root, "%d of %d images are in several splits of data.yaml: %s", twice, len(images))
     rest = [image for key, image in images.items() if parts and key not in used]
-    warn(root, "%d of %d images are in no split of data.yaml and are left out: %s", rest, len(images))
+    warn(
+        root, "%d of %d images are in no split of data.yaml and are left out: %s", rest, len(images)
+    )
     return parts
 
 
-def _named(data: DataConfig, rows: Mapping[str, Rows], described: Description) -> dict[str, Annotation]:
+def _named(
+    data: DataConfig, rows: Mapping[str, Rows], described: Description
+) -> dict[str, Annotation]:
     """Returns {key: annotation}, with the names of the classes."""
     annotations, unknown = {}, []
     for key, each in rows.items():
-        names = [described.names.get(label, "") if described.names else str(label) for label in each.labels]
+        names = [
+            described.names.get(label, "") if described.names else str(label)
+            for label in each.labels
+        ]
         unknown += [f"{key} (class {label})" for label, name in zip(each.labels, names) if not name]
         boxes = [edges if name else [NAN] * 4 for name, edges in zip(names, each.boxes)]
         annotations[key] = Annotation(names, boxes, [False] * len(boxes), UNKNOWN_SIZE)
     total = sum(len(each.labels) for each in rows.values())
-    problem, remedy = f"have a class that {described.file} does not name", "add it there, or repair them"
+    problem, remedy = (
+        f"have a class that {described.file} does not name",
+        "add it there, or repair them",
+    )
     check.leave_out(data.flag, unknown, f"{total} boxes", problem, remedy)
     return annotations
 
@@ -189,7 +224,9 @@ class Description(NamedTuple):
 
     file: str = ""  # with the names of the classes
     names: Mapping[int, str] = MappingProxyType({})  # {number: name}; empty: no file has them
-    splits: Mapping[str, list[str]] = MappingProxyType({})  # {split: folders or lists of images, relative to the root}
+    splits: Mapping[str, list[str]] = MappingProxyType(
+        {}
+    )  # {split: folders or lists of images, relative to the root}
     keypoints: bool = False  # whether the annotations have keypoints behind the boxes
 
 
@@ -206,23 +243,41 @@ def read_names(root: str) -> Description:
         except ValueError as error:
             if name.startswith("data."):
                 raise ConfigError(f"{root}/{name}: cannot be read as YAML: {error}") from error
-            logging.warning("%s/%s: is left out, since it cannot be read as YAML: %s", root, name, error)
+            logging.warning(
+                "%s/%s: is left out, since it cannot be read as YAML: %s", root, name, error
+            )
             continue
         if "names" in content:
             files.append((name, content))
     files = [each for each in files if each[0].startswith("data.")] or files
     if len(files) > 1:
         several = " and ".join(name for name, _ in files[:2])
-        raise ConfigError(f"{root}: {several} both have names of classes; keep one, or call it data.yaml")
+        raise ConfigError(
+            f"{root}: {several} both have names of classes; keep one, or call it data.yaml"
+        )
     for file, content in files:
-        names = {int(n): unicodedata.normalize("NFC", name) for n, name in content["names"] if n.isdecimal()}
-        splits = {split: [*_places(root, content[split])] for split in ("train", "val", "test") if split in content}
+        names = {
+            int(n): unicodedata.normalize("NFC", name)
+            for n, name in content["names"]
+            if n.isdecimal()
+        }
+        splits = {
+            split: [*_places(root, content[split])]
+            for split in ("train", "val", "test")
+            if split in content
+        }
         return Description(file, names, splits, "kpt_shape" in content)
     lists = walk.files(root, (".names", ".txt"))
-    lists = [name for name in lists if name.endswith(".names") or os.path.basename(name).lower() == "classes.txt"]
+    lists = [
+        name
+        for name in lists
+        if name.endswith(".names") or os.path.basename(name).lower() == "classes.txt"
+    ]
     for file in sorted(lists, key=lambda name: (name.count("/"), name)):
         lines = map(str.strip, _text(f"{root}/{file}").splitlines())
-        return Description(file, {n: unicodedata.normalize("NFC", name) for n, name in enumerate(lines) if name})
+        return Description(
+            file, {n: unicodedata.normalize("NFC", name) for n, name in enumerate(lines) if name}
+        )
     return Description()
 
 
@@ -255,7 +310,11 @@ def _places(root: str, items: list[tuple[str, str]]) -> Iterator[str]:
         place = place[len(root) :] if place.startswith(f"{root}/") else place
         parts = [part for part in place.split("/") if part not in ("", ".", "..")]
         # Some are written from folders above the root. `images` alone is no end of train/images: it may hold all.
-        starts = [n for n in range(len(parts)) if not n or any(not layout.kind([part]) for part in parts[n:])]
+        starts = [
+            n
+            for n in range(len(parts))
+            if not n or any(not layout.kind([part]) for part in parts[n:])
+        ]
         ends = ("/".join(parts[start:]) for start in starts)
         if present := next((end for end in ends if tf.io.gfile.exists(f"{root}/{end}")), None):
             yield present

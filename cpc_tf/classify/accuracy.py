@@ -33,7 +33,9 @@ class Accuracy(NamedTuple):
     def score(self, kind: LabelKind, labels: np.ndarray) -> dict[str, Any]:
         """Returns the scores of the tested examples, with an interval in which a group counts once."""
         tested = self.tested
-        return kind.score(self.validated.logits[tested], labels[tested], self.groups[tested], logistic.INFLATION)
+        return kind.score(
+            self.validated.logits[tested], labels[tested], self.groups[tested], logistic.INFLATION
+        )
 
     def conflicts(self, labels: np.ndarray) -> list[tuple[int, int]]:
         """Returns the examples whose labels differ from those of a nearly equal one before them, and that one."""

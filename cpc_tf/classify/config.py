@@ -46,7 +46,9 @@ class ClassifyConfig(Settings):
         compared=False,
     )
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its features")
-    image_size: int = side(224, "Side of the pictures for a third-party module; ours come with their own sizes")
+    image_size: int = side(
+        224, "Side of the pictures for a third-party module; ours come with their own sizes"
+    )
     class_weights: str = setting(
         NONE,
         "How much the pictures of a class count. 'none': all pictures count alike; 'balanced': all classes do, for "
@@ -66,7 +68,9 @@ class ClassifyConfig(Settings):
         free_on_resume=True,
     )
     pictures: str = setting(
-        "", f"New pictures to predict: {PICTURES} for such a list on standard input; empty: none", free_on_resume=True
+        "",
+        f"New pictures to predict: {PICTURES} for such a list on standard input; empty: none",
+        free_on_resume=True,
     )
     output: str = setting(
         "",
@@ -74,28 +78,48 @@ class ClassifyConfig(Settings):
         free_on_resume=True,
     )
     sheet: str = setting(
-        "", "PNG to draw with at most 60 new pictures and their predictions, the least sure first", free_on_resume=True
+        "",
+        "PNG to draw with at most 60 new pictures and their predictions, the least sure first",
+        free_on_resume=True,
     )
     curve: bool = setting(
         False,
         "Draw the accuracy with 10, 20, 50, ... labels, beside an untrained encoder and pixels; takes --workdir",
         free_on_resume=True,
     )
-    batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000, free_on_resume=True)
+    batch_size: int = count(
+        64, "Pictures encoded at a time", unit="images", maximum=10_000, free_on_resume=True
+    )
     seed: int = count(
-        0, "Seed of the folds, of the label curve and of an untrained encoder", minimum=0, maximum=10**6, compared=False
+        0,
+        "Seed of the folds, of the label curve and of an untrained encoder",
+        minimum=0,
+        maximum=10**6,
+        compared=False,
     )
 
     def check(self):
         if self.pictures and not (self.output or self.sheet):
-            raise ConfigError("pictures", self.pictures, "say where the predictions go, e.g. --output=predictions.csv")
+            raise ConfigError(
+                "pictures",
+                self.pictures,
+                "say where the predictions go, e.g. --output=predictions.csv",
+            )
         if not self.pictures and (self.output or self.sheet):
             name = "output" if self.output else "sheet"
-            raise ConfigError(name, getattr(self, name), "is of new pictures; name them, e.g. --pictures=new_pictures")
+            raise ConfigError(
+                name,
+                getattr(self, name),
+                "is of new pictures; name them, e.g. --pictures=new_pictures",
+            )
         if self.curve and not self.workdir:
-            raise ConfigError("--curve: is drawn into --workdir; name it, e.g. --workdir=runs/mine/classify")
+            raise ConfigError(
+                "--curve: is drawn into --workdir; name it, e.g. --workdir=runs/mine/classify"
+            )
 
     def check_complete(self):
         super().check_complete()
         if not self.encoder:
-            raise ConfigError("--encoder= is empty: name an encoder, e.g. --encoder=imagenette_128px")
+            raise ConfigError(
+                "--encoder= is empty: name an encoder, e.g. --encoder=imagenette_128px"
+            )

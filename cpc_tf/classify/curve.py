@@ -62,27 +62,39 @@ def label_curve(
     if len(sizes) < 2:
         raise ConfigError(f"--curve: needs 30 labelled pictures or more, and there are {count}")
     arms, name = {ENCODER: examples}, EncoderName.parse(config.encoder)
-    others = {UNTRAINED: COPY + name.module} if name.module and find_card(name.module) and name.kind != COPY else {}
+    others = (
+        {UNTRAINED: COPY + name.module}
+        if name.module and find_card(name.module) and name.kind != COPY
+        else {}
+    )
     others |= {PIXELS: PIXELS} if name.kind != PIXELS else {}
     total = len(others) * count
     for number, (arm, text) in enumerate(others.items()):
         encoder = PictureEncoder(text, "", config.image_size, config.seed)
-        features = encoder.encode(source, config.batch_size, lambda done, n=number: advance(n * count + done, total))
+        features = encoder.encode(
+            source, config.batch_size, lambda done, n=number: advance(n * count + done, total)
+        )
         arms[arm] = examples._replace(features=features)
     records = []
     for draw in range(DRAWS):
         order = _in_groups(examples.groups, np.random.default_rng([config.seed, draw]))
         pool, rest = np.split(order, sizes[-1:])
-        test = rest[~np.isin(examples.groups[rest], examples.groups[pool])]  # the cut may go through a group
+        test = rest[
+            ~np.isin(examples.groups[rest], examples.groups[pool])
+        ]  # the cut may go through a group
         if not len(test):
-            raise ConfigError("--curve: no test is left, since nearly all labelled pictures are of one group")
+            raise ConfigError(
+                "--curve: no test is left, since nearly all labelled pictures are of one group"
+            )
         for arm, encoded in arms.items():
             for size in sizes:
                 balanced = config.class_weights == BALANCED
                 learned = encoded.take(pool[:size])._replace(unlabelled=None)
                 classifier = logistic.fit(learned, logistic.USUAL, balanced)
                 scores = kind.score(classifier.logits(encoded.features[test]), encoded.labels[test])
-                records.append({"arm": arm, "labels": size, "draw": draw, kind.main: scores[kind.main]})
+                records.append(
+                    {"arm": arm, "labels": size, "draw": draw, kind.main: scores[kind.main]}
+                )
     rows = [[record[column] for column in records[0]] for record in records]
     write_file(os.path.join(workdir, "curve.csv"), csv_lines([[*records[0]], *rows]))
     write_file(os.path.join(workdir, "curve.png"), draw_curve(records, kind))
@@ -91,7 +103,12 @@ def label_curve(
 
 def _sizes(most: int) -> list[int]:
     """Returns 10, 20, 50, 100, ... up to `most`, and `most` itself if it is clearly more than the last."""
-    sizes = [number for power in range(1, 7) for number in (10**power, 2 * 10**power, 5 * 10**power) if number <= most]
+    sizes = [
+        number
+        for power in range(1, 7)
+        for number in (10**power, 2 * 10**power, 5 * 10**power)
+        if number <= most
+    ]
     return [*sizes, most] if sizes and most > 1.25 * sizes[-1] else sizes
 
 
@@ -108,7 +125,10 @@ def draw_curve(records: Sequence[dict[str, Any]], kind: LabelKind) -> bytes:
     def draw(canvas: Canvas, theme: plots.Theme) -> None:
         axis = canvas.subplots()
         for arm in dict.fromkeys(record["arm"] for record in records):
-            values = [[100 * r[kind.main] for r in records if (r["arm"], r["labels"]) == (arm, n)] for n in sizes]
+            values = [
+                [100 * r[kind.main] for r in records if (r["arm"], r["labels"]) == (arm, n)]
+                for n in sizes
+            ]
             points = [(n, np.mean(v), min(v), max(v)) for n, v in zip(sizes, values)]
             plots.Line(_TITLES[arm], points, _COLORS[arm]).draw(axis, theme).set_label(_TITLES[arm])
         axis.set(xscale="log", xlabel="labels", title="Accuracy by the number of labels, %")

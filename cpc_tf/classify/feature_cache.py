@@ -79,7 +79,9 @@ def encoded(
         fcntl.flock(index, fcntl.LOCK_EX)  # another process may be computing the same
         entries, width = _index(index)
         # What could not be read is tried again: permission or a connection may have been missing.
-        missing = [i for i, version in enumerate(versions) if not isinstance(entries.get(version), int)]
+        missing = [
+            i for i, version in enumerate(versions) if not isinstance(entries.get(version), int)
+        ]
         if missing:
             batches = files.batches(
                 pictures.take(missing),
@@ -88,11 +90,24 @@ def encoded(
                 least_side=encoder.geometry.resize,
                 intensity_range=intensity_range,
             )
-            rows = 1 + max((entry for entry in entries.values() if isinstance(entry, int)), default=-1)
-            _append(encoder, batches, [versions[i] for i in missing], index, f"{cache}/{_FEATURES}", rows)
+            rows = 1 + max(
+                (entry for entry in entries.values() if isinstance(entry, int)), default=-1
+            )
+            _append(
+                encoder,
+                batches,
+                [versions[i] for i in missing],
+                index,
+                f"{cache}/{_FEATURES}",
+                rows,
+            )
             entries, width = _index(index)
     sound = [i for i, version in enumerate(versions) if isinstance(entries[version], int)]
-    broken = {i: entries[version] for i, version in enumerate(versions) if isinstance(entries[version], str)}
+    broken = {
+        i: entries[version]
+        for i, version in enumerate(versions)
+        if isinstance(entries[version], str)
+    }
     rows = np.array([entries[versions[i]] for i in sound], np.int64)
     if not sound:
         return Cached(np.zeros([0, width], np.float32), sound, rows, broken, len(missing))
@@ -113,7 +128,12 @@ def _index(file: TextIO) -> tuple[dict[str, int | str], int]:
 
 
 def _append(
-    encoder: PictureEncoder, batches: Iterator[Batch], versions: list[str], index: TextIO, path: str, rows: int
+    encoder: PictureEncoder,
+    batches: Iterator[Batch],
+    versions: list[str],
+    index: TextIO,
+    path: str,
+    rows: int,
 ) -> None:
     """Appends the features of pictures to a file, and after each batch its lines to the index.
 
@@ -130,7 +150,11 @@ def _append(
         index.write("\n")
         for batch in batches:
             entries: dict[str, int | str] = {versions[i]: why for i, why in batch.broken.items()}
-            features = encoder.encode_batch(batch.images) if len(batch.indices) else np.zeros([0, 0], np.float32)
+            features = (
+                encoder.encode_batch(batch.images)
+                if len(batch.indices)
+                else np.zeros([0, 0], np.float32)
+            )
             entries |= {versions[i]: rows + n for n, i in enumerate(batch.indices)}
             about = {"width": features.shape[1]} if len(features) else {}
             with writing(path):

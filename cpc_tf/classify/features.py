@@ -50,31 +50,49 @@ class PictureEncoder:
         name = EncoderName.parse(text)
         card = name.card() if name.kind == COPY else find_card(name.module) if name.module else None
         self.geometry: ImageConfig | GeometryConfig = (
-            card.geometry if card else ImageConfig(resize=image_size, image_size=image_size, resize_mode=SQUASH)
+            card.geometry
+            if card
+            else ImageConfig(resize=image_size, image_size=image_size, resize_mode=SQUASH)
         )
         self.intensity_range = card.levels if card else None
-        self._is_grey = bool(card) and knows_no_colour(card.training.augment, card.training.augment_changes)
+        self._is_grey = bool(card) and knows_no_colour(
+            card.training.augment, card.training.augment_changes
+        )
         side = self.geometry.image_size
-        self._vectors: Callable[[tf.Tensor], tf.Tensor]  # images float32 [N, S, S, 3] in [0, 1] -> [N, D]
+        self._vectors: Callable[
+            [tf.Tensor], tf.Tensor
+        ]  # images float32 [N, S, S, 3] in [0, 1] -> [N, D]
         if name.kind == PIXELS:
             self._vectors, self.held = _thumbnails, []
             self.identity = Identity(trained_by=PIXELS)
             self.what = f"the pixels of pictures of {_THUMBNAIL} x {_THUMBNAIL} px"
         else:
             endpoint = endpoint or ("feature_map" if card else "")
-            encoder = load_patch_encoder(text, seed, side, endpoint=endpoint)  # a whole picture is one patch
-            self._vectors, self.held, self.identity = encoder.vectors, encoder.held, encoder.identity
+            encoder = load_patch_encoder(
+                text, seed, side, endpoint=endpoint
+            )  # a whole picture is one patch
+            self._vectors, self.held, self.identity = (
+                encoder.vectors,
+                encoder.held,
+                encoder.identity,
+            )
             output = endpoint or "the output"
-            self.what = f"the mean of {output} over a picture of {side} x {side} px and its mirror image"
+            self.what = (
+                f"the mean of {output} over a picture of {side} x {side} px and its mirror image"
+            )
         # What the features depend on beside the pictures.
         self.digest = f"{text} {_stamp(name.module)} {endpoint} {seed} {self.what} {tf.__version__}"
         self._compiled = tf.function(
-            self.features, input_signature=[tf.TensorSpec([None, side, side, 3], tf.uint8)], autograph=False
+            self.features,
+            input_signature=[tf.TensorSpec([None, side, side, 3], tf.uint8)],
+            autograph=False,
         )
 
     def features(self, images: tf.Tensor) -> tf.Tensor:
         """Prepared images uint8 [N, S, S, 3] -> features float32 [N, D]."""
-        images = tf.image.convert_image_dtype(augment.grey(images) if self._is_grey else images, tf.float32)
+        images = tf.image.convert_image_dtype(
+            augment.grey(images) if self._is_grey else images, tf.float32
+        )
         both = self._vectors(tf.concat([images, images[:, :, ::-1]], 0))  # [2 N, D]
         return tf.reduce_mean(tf.stack(tf.split(both, 2)), 0)
 
@@ -82,10 +100,14 @@ class PictureEncoder:
         """Prepared images uint8 [N, S, S, 3] -> features float32 [N, D]. Raises ConfigError if any is not finite."""
         features = self._compiled(images).numpy()
         if not np.isfinite(features).all():
-            raise ConfigError("the encoder gives features that are not finite; another --encoder or --endpoint may do")
+            raise ConfigError(
+                "the encoder gives features that are not finite; another --encoder or --endpoint may do"
+            )
         return features
 
-    def encode(self, source: Source, batch_size: int, progress: Callable[[int], None]) -> np.ndarray:
+    def encode(
+        self, source: Source, batch_size: int, progress: Callable[[int], None]
+    ) -> np.ndarray:
         """Returns the features of all pictures of a source, in its order, float32 [N, D].
 
         Args:
@@ -98,9 +120,16 @@ class PictureEncoder:
         """
 
         def prepare(example: dict[str, tf.Tensor]) -> tf.Tensor:
-            return views.plain_crop(source.decode(example["encoded"], self.geometry.resize), self.geometry)
+            return views.plain_crop(
+                source.decode(example["encoded"], self.geometry.resize), self.geometry
+            )
 
-        images = source.ordered().map(prepare, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(2)
+        images = (
+            source.ordered()
+            .map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+            .batch(batch_size)
+            .prefetch(2)
+        )
         blocks, done = [], 0
         for batch in images:
             blocks.append(self.encode_batch(batch))

@@ -20,7 +20,9 @@ _FEWEST = 32  # features; in fewer dimensions different pictures are close by ch
 ROUNDING = 1e-4  # a deviation of the features that is smaller, relative to their size, is rounding
 _BLOCK = 1024  # rows of distances at a time
 _ROUNDS = 8  # pairs of a picture from which the median distance is estimated
-_LEAST_MEDIAN = 1e-3  # squared distance a feature below which even the median pair differs by rounding alone
+_LEAST_MEDIAN = (
+    1e-3  # squared distance a feature below which even the median pair differs by rounding alone
+)
 
 
 def standardized(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -57,7 +59,9 @@ def nearly_the_same(features: np.ndarray, classes: np.ndarray) -> np.ndarray:
     starts, ends = [np.arange(count)], [np.arange(count)]
     for begin in range(0, count, _BLOCK):
         block = slice(begin, begin + _BLOCK)
-        distances = squares[block, None] + squares - 2 * points[block] @ points.T  # [block, N], squared
+        distances = (
+            squares[block, None] + squares - 2 * points[block] @ points.T
+        )  # [block, N], squared
         near, neighbour = np.nonzero(distances < limit)
         starts.append(near + begin)
         ends.append(neighbour)
@@ -101,7 +105,9 @@ def can_divide(strata: np.ndarray, groups: np.ndarray) -> bool:
     return bool(enough[np.unique(strata, return_inverse=True)[1]].mean() >= 0.5)
 
 
-def divide(strata: np.ndarray, groups: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def divide(
+    strata: np.ndarray, groups: np.ndarray, seed: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Divides labelled pictures into folds, each of which is tested by a classifier that learned the others.
 
     The groups of every class are dealt out alike, so classes of equal size keep equal numbers in what a fold learns.
@@ -124,7 +130,9 @@ def divide(strata: np.ndarray, groups: np.ndarray, seed: int) -> list[tuple[np.n
     fold_of_group = np.zeros(len(first), np.int64)
     for stratum in np.unique(stratum_of_group):
         members = random.permutation(np.flatnonzero(stratum_of_group == stratum))
-        members = members[np.argsort(-sizes[members], kind="stable")]  # the largest first, each to the emptiest fold
+        members = members[
+            np.argsort(-sizes[members], kind="stable")
+        ]  # the largest first, each to the emptiest fold
         filled = np.zeros(number, np.int64)
         for member in members:
             fold = filled.argmin()

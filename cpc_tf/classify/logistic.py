@@ -55,7 +55,9 @@ class Examples(NamedTuple):
 
     def take(self, rows: np.ndarray) -> Examples:
         """Returns these labelled examples, with all unlabelled ones."""
-        return self._replace(features=self.features[rows], labels=self.labels[rows], groups=self.groups[rows])
+        return self._replace(
+            features=self.features[rows], labels=self.labels[rows], groups=self.groups[rows]
+        )
 
 
 class Linear(NamedTuple):
@@ -92,7 +94,9 @@ class Validated(NamedTuple):
     repeats: int
 
 
-def fit(examples: Examples, strength: float, balanced: bool = False, self_training: bool = False) -> Linear:
+def fit(
+    examples: Examples, strength: float, balanced: bool = False, self_training: bool = False
+) -> Linear:
     """Returns the logistic regression of all examples: softmax, or a sigmoid a class where labels are multi-label.
 
     Args:
@@ -103,8 +107,12 @@ def fit(examples: Examples, strength: float, balanced: bool = False, self_traini
     """
     space = _Space(examples.features, examples.unlabelled)
     learned = space.coordinates, examples.labels, examples.classes, strength, balanced
-    with threadpool_limits(1 if len(examples.features) <= FEW else None):  # threads wait longer than they compute
-        return space.of_features(*(_self_trained(space.unlabelled, *learned) if self_training else _solve(*learned)))
+    with threadpool_limits(
+        1 if len(examples.features) <= FEW else None
+    ):  # threads wait longer than they compute
+        return space.of_features(
+            *(_self_trained(space.unlabelled, *learned) if self_training else _solve(*learned))
+        )
 
 
 def validate(
@@ -133,7 +141,9 @@ def validate(
     if not folds.can_divide(strata, examples.groups):
         return None
     repeats = REPEATS if len(strata) <= FEW else 1
-    divisions = [folds.divide(strata, examples.groups, seed * REPEATS + repeat) for repeat in range(repeats)]
+    divisions = [
+        folds.divide(strata, examples.groups, seed * REPEATS + repeat) for repeat in range(repeats)
+    ]
     space = _Space(examples.features, examples.unlabelled)
 
     def held_out(strength: float, self_training: bool, part: float = 1.0) -> np.ndarray:
@@ -141,8 +151,16 @@ def validate(
         logits = np.zeros([len(strata), examples.classes], np.float32)
         for learned, tested in itertools.chain(*divisions):
             some = learned[: max(1, round(part * len(learned)))]
-            known = space.coordinates[some], examples.labels[some], examples.classes, strength, balanced
-            weights, bias = _self_trained(space.unlabelled, *known) if self_training else _solve(*known)
+            known = (
+                space.coordinates[some],
+                examples.labels[some],
+                examples.classes,
+                strength,
+                balanced,
+            )
+            weights, bias = (
+                _self_trained(space.unlabelled, *known) if self_training else _solve(*known)
+            )
             logits[tested] += space.coordinates[tested] @ weights + bias
         return logits / repeats
 
@@ -153,7 +171,9 @@ def validate(
         temperature = fitted_temperature(choices, truth)
         shares = probabilities(choices, temperature)[np.arange(len(truth)), truth]
         losses = -np.log(np.maximum(shares, 1e-12)).reshape(len(strata), -1).mean(1)
-        return losses, Validated(strength, self_training, logits, logits, temperature, len(divisions[0]), repeats)
+        return losses, Validated(
+            strength, self_training, logits, logits, temperature, len(divisions[0]), repeats
+        )
 
     with threadpool_limits(1 if len(strata) <= FEW else None):
         total, usual, best, worse = len(STRENGTHS) + 2, None, None, 0
@@ -161,7 +181,11 @@ def validate(
             progress(done, total)
             trial = tried(strength)
             usual = trial if strength == USUAL else usual
-            best, worse = (trial, 0) if best is None or trial[0].mean() < best[0].mean() else (best, worse + 1)
+            best, worse = (
+                (trial, 0)
+                if best is None or trial[0].mean() < best[0].mean()
+                else (best, worse + 1)
+            )
             if worse == _WORSE and usual:
                 break
         progress(len(STRENGTHS), total)
@@ -209,7 +233,11 @@ def forecast(right: np.ndarray, halved: np.ndarray) -> Forecast:
     """
     wrong, before = 1 - right.mean(), 1 - halved.mean()
     gain = wrong * (1 - wrong / before) if before > wrong else 0.0
-    return Forecast(float(gain), float(before - wrong), float(np.std(1.0 * right - halved) / np.sqrt(len(right))))
+    return Forecast(
+        float(gain),
+        float(before - wrong),
+        float(np.std(1.0 * right - halved) / np.sqrt(len(right))),
+    )
 
 
 class _Space:
@@ -230,7 +258,9 @@ class _Space:
         self._scale = scale * np.sqrt(features.shape[1])
         self._axes, self.unlabelled = None, None
         if unlabelled is None and len(features) >= features.shape[1]:
-            self.coordinates = (features - self._mean.astype(np.float32)) / self._scale.astype(np.float32)
+            self.coordinates = (features - self._mean.astype(np.float32)) / self._scale.astype(
+                np.float32
+            )
             return
         standard = (every - self._mean) / self._scale
         if unlabelled is None:
@@ -267,7 +297,12 @@ def _rank(values: np.ndarray) -> int:
 
 
 def _self_trained(
-    unlabelled: np.ndarray, coordinates: np.ndarray, labels: np.ndarray, classes: int, strength: float, balanced: bool
+    unlabelled: np.ndarray,
+    coordinates: np.ndarray,
+    labels: np.ndarray,
+    classes: int,
+    strength: float,
+    balanced: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns weights and bias as `_solve` does, after rounds of self-training on the unlabelled examples."""
     weights, bias = _solve(coordinates, labels, classes, strength, balanced)
@@ -279,7 +314,10 @@ def _self_trained(
         target /= target.sum(1, keepdims=True)
         surest = np.argsort(-target.max(1), kind="stable")[: round(SUREST * len(unlabelled))]
         importance = np.append(np.ones(len(labels)), np.full(len(surest), PSEUDO_WEIGHT))
-        both = np.concatenate([coordinates, unlabelled[surest]]), np.append(labels, target[surest].argmax(1))
+        both = (
+            np.concatenate([coordinates, unlabelled[surest]]),
+            np.append(labels, target[surest].argmax(1)),
+        )
         weights, bias = _solve(*both, classes, strength, balanced, importance)
     return weights, bias
 
@@ -293,7 +331,11 @@ def _solve(
     importance: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns weights [R, classes] and bias [classes]. A class without examples gets a small, fixed logit."""
-    options = {"C": strength, "max_iter": _ITERATIONS, "class_weight": "balanced" if balanced else None}
+    options = {
+        "C": strength,
+        "max_iter": _ITERATIONS,
+        "class_weight": "balanced" if balanced else None,
+    }
 
     def regression(truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights [R, classes that occur] and bias."""

@@ -17,7 +17,10 @@ LEAST = 10  # pictures of it with a label, below which no accuracy is stated
 
 def of(names: Sequence[str], seed: int) -> np.ndarray:
     """Returns a random quarter of all pictures in a random order, which depends on the names alone: int64 [S]."""
-    keys = [hashlib.sha256(f"{seed}\n{name}".encode(errors="surrogateescape")).digest() for name in names]
+    keys = [
+        hashlib.sha256(f"{seed}\n{name}".encode(errors="surrogateescape")).digest()
+        for name in names
+    ]
     order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
     return order[: min(MOST, len(order) // PART)]
 

@@ -68,7 +68,11 @@ def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
     if pool:
         tell(f"{pool.num_examples:,} pictures without labels are encoded, too")
         examples = examples._replace(unlabelled=_encoded(encoder, pool, config.batch_size))
-    accepted = source.accepted() if isinstance(source, folder.FolderSource) else np.zeros(len(features), bool)
+    accepted = (
+        source.accepted()
+        if isinstance(source, folder.FolderSource)
+        else np.zeros(len(features), bool)
+    )
     person = np.flatnonzero(~accepted)
     taught = by_people(examples, accepted, config, kind)
     result, classifier, predictions = _learned(config, source, encoder, taught, kind, person)
@@ -78,14 +82,18 @@ def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
         tell(line)
     if config.curve:
         with _clocked("label curve") as advance:
-            result["curve"] = label_curve(config, restricted(source, person), taught, kind, workdir, advance)
+            result["curve"] = label_curve(
+                config, restricted(source, person), taught, kind, workdir, advance
+            )
         tell(f"{workdir}/curve.png: the accuracy by the number of labels")
     if workdir:
         _write(config, workdir, result, classifier, predictions)
     return result
 
 
-def by_people(examples: Examples, accepted: np.ndarray, config: ClassifyConfig, kind: LabelKind) -> Examples:
+def by_people(
+    examples: Examples, accepted: np.ndarray, config: ClassifyConfig, kind: LabelKind
+) -> Examples:
     """Returns the examples with labels of people; pictures of accepted guesses are among those without labels.
 
     A guess says what a classifier of these labels believed already. Learned as a label it would carry that into the
@@ -104,7 +112,11 @@ def by_people(examples: Examples, accepted: np.ndarray, config: ClassifyConfig, 
             f"all but {len(taught.labels)} of its labels are accepted guesses (by=model), which are not learned from; "
             "give labels of two classes yourself",
         )
-    if not config.most_unlabelled or kind is not label_kinds.SINGLE_LABEL or len(taught.labels) > logistic.FEW:
+    if (
+        not config.most_unlabelled
+        or kind is not label_kinds.SINGLE_LABEL
+        or len(taught.labels) > logistic.FEW
+    ):
         return taught
     others = [] if examples.unlabelled is None else [examples.unlabelled]
     return taught._replace(unlabelled=np.concatenate([examples.features[accepted], *others]))
@@ -125,27 +137,45 @@ def _clocked(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Source | None:
     """Returns the unlabelled pictures for self-training; None if there are none, or enough labelled ones."""
-    if not config.most_unlabelled or kind is not label_kinds.SINGLE_LABEL or source.num_examples > logistic.FEW:
+    if (
+        not config.most_unlabelled
+        or kind is not label_kinds.SINGLE_LABEL
+        or source.num_examples > logistic.FEW
+    ):
         return None
     if config.data.folders:
         pool = folder.open_pool(config.data, "unlabelled")
-        pool.intensity_range = source.intensity_range or pool.intensity_range  # all pictures are seen alike
-        chosen = np.random.default_rng(config.seed).permutation(pool.num_examples)[: config.most_unlabelled]
+        pool.intensity_range = (
+            source.intensity_range or pool.intensity_range
+        )  # all pictures are seen alike
+        chosen = np.random.default_rng(config.seed).permutation(pool.num_examples)[
+            : config.most_unlabelled
+        ]
         return restricted(pool, np.sort(chosen))
     is_folder = isinstance(source, folder.FolderSource)
-    return folder.open_rest(config.data, config.data.split, source, config.most_unlabelled) if is_folder else None
+    return (
+        folder.open_rest(config.data, config.data.split, source, config.most_unlabelled)
+        if is_folder
+        else None
+    )
 
 
 def _encoded(encoder: PictureEncoder, source: Source, batch_size: int) -> np.ndarray:
     """Returns the features float32 [N, D] of all pictures of a source; those of files in a folder are cached."""
     if not isinstance(source, folder.FolderSource):
         with _clocked("encoding pictures") as advance:
-            return encoder.encode(source, batch_size, lambda done: advance(done, source.num_examples))
+            return encoder.encode(
+                source, batch_size, lambda done: advance(done, source.num_examples)
+            )
     names = source.names()
-    cached = feature_cache.encoded(encoder, source.table.root, names, source.intensity_range, batch_size)
+    cached = feature_cache.encoded(
+        encoder, source.table.root, names, source.intensity_range, batch_size
+    )
     if cached.broken:
         broken = listed([f"{names[i]} ({why})" for i, why in cached.broken.items()])
-        raise ConfigError(f"{source.table.flag}: files that could be read before cannot be read any more: {broken}")
+        raise ConfigError(
+            f"{source.table.flag}: files that could be read before cannot be read any more: {broken}"
+        )
     return cached.features[cached.rows]
 
 
@@ -171,7 +201,9 @@ def _learned(
         if judged is None:
             classifier = logistic.fit(examples, logistic.USUAL, balanced)
         else:
-            classifier = logistic.fit(examples, judged.validated.strength, balanced, judged.validated.self_training)
+            classifier = logistic.fit(
+                examples, judged.validated.strength, balanced, judged.validated.self_training
+            )
 
     # Say what it is.
     count = len(examples.features)
@@ -201,7 +233,9 @@ def _learned(
     result |= {
         "classes": kind.classes(logits, labels, source.class_names),
         "calibration": calibration(*kind.choices(logits, labels), count, validated.temperature),
-        "cross_validation": {name: getattr(validated, name) for name in ("folds", "repeats", "strength")},
+        "cross_validation": {
+            name: getattr(validated, name) for name in ("folds", "repeats", "strength")
+        },
         "at_random": judged.at_random,
         "not_learned": _not_learned(examples, judged, source.class_names),
         "nearly_the_same": len(names) - len(np.unique(judged.near)),
@@ -210,13 +244,20 @@ def _learned(
     if isinstance(source, folder.FolderSource) and source.table.by_page:
         result["labels_by_page"] = True
     if examples.unlabelled is not None:
-        result["unlabelled"] = {"pictures": len(examples.unlabelled), "learned_from": validated.self_training}
+        result["unlabelled"] = {
+            "pictures": len(examples.unlabelled),
+            "learned_from": validated.self_training,
+        }
     if kind is label_kinds.SINGLE_LABEL:
         halved = validated.halved[tested]
         told = logistic.forecast(guesses(logits) == labels, guesses(halved) == labels)
         result["forecast"] = {**told._asdict(), "tells": told.tells}
     tested_names = [name for name, is_tested in zip(names, tested) if is_tested]
-    return result, classifier, predictions_csv(tested_names, logits, labels, source.class_names, kind)
+    return (
+        result,
+        classifier,
+        predictions_csv(tested_names, logits, labels, source.class_names, kind),
+    )
 
 
 def _drawn(source: Source, rows: np.ndarray) -> np.ndarray | None:
@@ -254,14 +295,22 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
         )
         return
     if pool := result.get("unlabelled"):
-        used = "used by self-training" if pool["learned_from"] else "not used, since self-training does not help"
+        used = (
+            "used by self-training"
+            if pool["learned_from"]
+            else "not used, since self-training does not help"
+        )
         yield f"{pool['pictures']:,} pictures without labels: {used}"
     if near := result["nearly_the_same"]:
         yield f"{near:,} pictures are nearly the same as others: held out together, and counted once in the interval"
     if conflicts := result["conflicts"]:
         pairs = ", ".join(f"{name} ({other})" for name, other in conflicts[:3])
         yield f"{len(conflicts):,} pictures have another class than one that is nearly the same, e.g. {pairs}"
-    where = f", on the {result['tested']} pictures that the label page drew at random" if result["at_random"] else ""
+    where = (
+        f", on the {result['tested']} pictures that the label page drew at random"
+        if result["at_random"]
+        else ""
+    )
     yield f"by cross-validation{where}: {kind.described(result)}"
     if result.get("labels_by_page") and not result["at_random"]:
         yield (
@@ -294,7 +343,11 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
 
 
 def _write(
-    config: ClassifyConfig, workdir: str, result: dict[str, Any], classifier: logistic.Linear, predictions: str
+    config: ClassifyConfig,
+    workdir: str,
+    result: dict[str, Any],
+    classifier: logistic.Linear,
+    predictions: str,
 ) -> None:
     """Writes the files of a run, in place of those of an earlier one."""
 

@@ -35,7 +35,9 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
     kind, colon, _ = data.origin.partition(":")
     of_folders = isinstance(data, PicturesConfig)
     if of_folders and data.labels and not data.labelled and (data.folders or kind != "folder"):
-        raise ConfigError(f"--labels={data.labels}: needs the folder of these pictures, --labelled=FOLDER")
+        raise ConfigError(
+            f"--labels={data.labels}: needs the folder of these pictures, --labelled=FOLDER"
+        )
     with named_by(split_flag):
         if of_folders and data.folders:
             return folder.open_pool(data, split)
@@ -44,7 +46,9 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
         if kind in WITH_BOXES and colon:
             return pkgutil.resolve_name(WITH_BOXES[kind])(data, split)
         if data.dataset.partition("/")[0] == "photos":
-            builder = datasets.embedded(data, photos.Photos, photos.config, "unlabelled crops", "photos/20000")
+            builder = datasets.embedded(
+                data, photos.Photos, photos.config, "unlabelled crops", "photos/20000"
+            )
         else:
             builder = datasets.find(data.dataset, data.data_dir)
         source = datasets.TfdsSource(builder, split, data.shuffle_window, data.sixteen_bit)
@@ -66,8 +70,12 @@ def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:
     if not data.labelled:
         return None if data.folders else open_source(data, probe_split or data.split, flag)
     with named_by(flag):
-        labelled = "+".join(part for part in data.split.split("+") if not folder.is_unlabelled(part))
-        source = folder.open_folder(data, probe_split or labelled or "train", read_folder(data), labelled=True)
+        labelled = "+".join(
+            part for part in data.split.split("+") if not folder.is_unlabelled(part)
+        )
+        source = folder.open_folder(
+            data, probe_split or labelled or "train", read_folder(data), labelled=True
+        )
     # Pictures that the probe leaves out are trained on.
     source.about = source.about._replace(notes=())
     return source
@@ -103,12 +111,16 @@ def open_pair(data: DataConfig, test_split: str, validation_split: str = "") -> 
             reason = f"{bare} of {part.images} images have no label; a classifier needs a split in which all have one"
             raise SplitError(part.split, reason, part.flag)
     if all(part.counts for part in used):
-        lines = classes.compare(*(part.counts for part in used[:2]), data.split, test_split, "images")
+        lines = classes.compare(
+            *(part.counts for part in used[:2]), data.split, test_split, "images"
+        )
         with named_by("validation_split"):
             for part in used[2:]:
                 classes.compare(used[0].counts, part.counts, data.split, part.split, "images")
     else:
-        lines = ["whether both splits have the same classes is not known: all records would have to be read"]
+        lines = [
+            "whether both splits have the same classes is not known: all records would have to be read"
+        ]
     if all(isinstance(source, folder.FolderSource) for source in sources):
         lines = [*folder.in_both(*sources[:2]), *lines]
     return Pair(*sources[:2], summarized(data, used, lines), *sources[2:])
@@ -128,7 +140,9 @@ def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
         return source
     with named_by("split"):
         pool = folder.open_pool(data, data.split)
-    pool.intensity_range = source.intensity_range or pool.intensity_range  # the classifier sees all pictures alike
+    pool.intensity_range = (
+        source.intensity_range or pool.intensity_range
+    )  # the classifier sees all pictures alike
     return pool
 
 
@@ -144,8 +158,12 @@ def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
                 source = open_source(data, split, flag)
             if not source.class_names:
                 why = f" ({source.about.unlabelled})" if source.about.unlabelled else ""
-                reason = f"no labels there in {data.flag}{why}; a classifier needs them, in a folder of "
-                raise SplitError(split, f"{reason}images one subfolder per class, or in a table by --labels")
+                reason = (
+                    f"no labels there in {data.flag}{why}; a classifier needs them, in a folder of "
+                )
+                raise SplitError(
+                    split, f"{reason}images one subfolder per class, or in a table by --labels"
+                )
         sources.append(source)
     return sources
 
@@ -176,7 +194,9 @@ def used_of(flag: str, split: str, source: Source) -> Used:
     """Returns what the summary says about a split that a flag named."""
     counts = source.class_counts() if source.class_names else None
     counted = {} if counts is None else dict(zip(source.class_names, counts.tolist()))
-    return Used(flag, split, source.about, source.num_examples, counted, classes=len(source.class_names))
+    return Used(
+        flag, split, source.about, source.num_examples, counted, classes=len(source.class_names)
+    )
 
 
 def summarized(data: DataConfig, used: Sequence[Used], lines: Sequence[str] = ()) -> str:
@@ -202,25 +222,44 @@ def summarized(data: DataConfig, used: Sequence[Used], lines: Sequence[str] = ()
 
 
 def _described(part):
-    alias = f" (found as {escaped(part.about.split)})" if part.about.split not in ("", part.split) else ""
+    alias = (
+        f" (found as {escaped(part.about.split)})"
+        if part.about.split not in ("", part.split)
+        else ""
+    )
     start = f"--{part.flag}={part.split}{alias}: {part.images} images"
     if part.counts:
         objects = f", {sum(part.counts.values())} {part.unit}" if part.unit != "images" else ""
         return f"{start}{objects} of {classes.described(part.counts)}"
     if part.classes:
         return f"{start} of {part.classes} classes, not counted since all records would have to be read"
-    return f"{start} without labels" + (f": {part.about.unlabelled}" if part.about.unlabelled else "")
+    return f"{start} without labels" + (
+        f": {part.about.unlabelled}" if part.about.unlabelled else ""
+    )
 
 
 def _unused(used):
     """Returns lines on the splits of the dataset that the run does not use."""
     named = {part.about.split or part.split for part in used}
     # The parts of train[:10%]+test, too.
-    words = {word for name in named for word in (name, *re.split(r"(?:\[[^\]]*\])?\s*(?:\+\s*|$)", name))}
-    rest = {name: count for part in used for name, count in part.about.splits.items() if name not in words}
-    others = [f"{name} ({count} images)" for name, count in rest.items() if not names.is_unlabelled(name)]
-    lines = [f"not used: the split{'s' if len(others) > 1 else ''} {listed(others)}"] if others else []
+    words = {
+        word for name in named for word in (name, *re.split(r"(?:\[[^\]]*\])?\s*(?:\+\s*|$)", name))
+    }
+    rest = {
+        name: count
+        for part in used
+        for name, count in part.about.splits.items()
+        if name not in words
+    }
+    others = [
+        f"{name} ({count} images)" for name, count in rest.items() if not names.is_unlabelled(name)
+    ]
+    lines = (
+        [f"not used: the split{'s' if len(others) > 1 else ''} {listed(others)}"] if others else []
+    )
     for name, count in rest.items():
         if names.is_unlabelled(name):
-            lines.append(f"not used: {count} images without labels; pre-training takes them by --split={name}")
+            lines.append(
+                f"not used: {count} images without labels; pre-training takes them by --split={name}"
+            )
     return lines

@@ -65,8 +65,12 @@ def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
       ConfigError: more than 1 % are broken, or huge, or a file cannot be read.
     """
     names, flag, found = table.files[rows].tolist(), table.flag, look(table, rows)
-    broken, huge = ([names[i] for i in np.flatnonzero(found[:, STATE] == state)] for state in (BROKEN, HUGE))
-    described = [f"{name} ({walk.kind_of_file(f'{table.root}/{name}')})" for name in broken[:_DESCRIBED]]
+    broken, huge = (
+        [names[i] for i in np.flatnonzero(found[:, STATE] == state)] for state in (BROKEN, HUGE)
+    )
+    described = [
+        f"{name} ({walk.kind_of_file(f'{table.root}/{name}')})" for name in broken[:_DESCRIBED]
+    ]
     described += broken[_DESCRIBED:]
     leave_out(flag, described, f"{len(rows)} files", "cannot be decoded", "remove or repair them")
     most = walk.most_bytes(table.max_megapixels) / 1e6
@@ -101,13 +105,24 @@ def look(table: Table, rows: Sequence[int]) -> np.ndarray:
         return is_whole and bool(np.isin(found[:, STATE], (SOUND, BROKEN, HUGE)).all())
 
     if unseen:
-        key, find = table.key(f"{_RULES} {limit}", unseen), lambda: {"found": _check(table.root, names, limit)}
-        table.looked[unseen] = files.remember("checked_folders", key, find, is_sound, place=table.cache_dir)["found"]
+        key, find = (
+            table.key(f"{_RULES} {limit}", unseen),
+            lambda: {"found": _check(table.root, names, limit)},
+        )
+        table.looked[unseen] = files.remember(
+            "checked_folders", key, find, is_sound, place=table.cache_dir
+        )["found"]
     return table.looked[rows]
 
 
 def leave_out(
-    flag: str, bad: Sequence[str], total: str, problem: str, remedy: str, done: str = "are left out", count: int = 0
+    flag: str,
+    bad: Sequence[str],
+    total: str,
+    problem: str,
+    remedy: str,
+    done: str = "are left out",
+    count: int = 0,
 ) -> None:
     """Warns of files, rows or boxes that are left out. Raises ConfigError if they are more than 1 %.
 
@@ -133,10 +148,16 @@ def _check(root, names, max_megapixels):
     """Returns what is found of each file, int64 [names, FINDINGS]."""
 
     def digest(encoded, is_deep):
-        pixels = decode(encoded)  # what is hashed depends on it, or the decoding would be optimized away
+        pixels = decode(
+            encoded
+        )  # what is hashed depends on it, or the decoding would be optimized away
         count = tf.strings.as_string(tf.size(pixels))
         # How values of more than 8 bits become 8 is not known yet.
-        content = tf.cond(is_deep, lambda: tf.strings.join([encoded, count]), lambda: tf.io.serialize_tensor(pixels))
+        content = tf.cond(
+            is_deep,
+            lambda: tf.strings.join([encoded, count]),
+            lambda: tf.io.serialize_tensor(pixels),
+        )
         return 1 + tf.strings.to_hash_bucket_fast(content, _DIGESTS)
 
     def try_decode(encoded):
@@ -145,7 +166,10 @@ def _check(root, names, max_megapixels):
         state = tf.where(huge, HUGE, SOUND)
         pixels = tf.cond(huge, lambda: tf.constant(0, tf.int64), lambda: digest(encoded, deep))
         kinds = [state, tf.cast(deep & ~huge, tf.int32), tf.cast(about.several & ~huge, tf.int32)]
-        return tf.concat([tf.cast([*kinds, *tf.unstack(about.size), orientation(encoded)], tf.int64), [pixels]], 0)
+        return tf.concat(
+            [tf.cast([*kinds, *tf.unstack(about.size), orientation(encoded)], tf.int64), [pixels]],
+            0,
+        )
 
     found, done, progress = np.zeros([len(names), FINDINGS], np.int64), 0, Progress(len(names))
     found[:, STATE] = BROKEN
@@ -168,7 +192,11 @@ def _range_of(data, table, deep, count):
         _warn(data.origin, deep, count)
         return None
     most = walk.most_bytes(data.max_megapixels)
-    rows = [row for row in np.argsort(table.files, kind="stable") if table.files[row] and table.stats[row, 0] < most]
+    rows = [
+        row
+        for row in np.argsort(table.files, kind="stable")
+        if table.files[row] and table.stats[row, 0] < most
+    ]
 
     def is_deep(encoded):
         about = header(encoded)
@@ -176,7 +204,9 @@ def _range_of(data, table, deep, count):
 
     def find():
         names = table.files[rows].tolist()
-        files = [names[number] for number, deep in sorted(_at_files(table.root, names, is_deep)) if deep]
+        files = [
+            names[number] for number, deep in sorted(_at_files(table.root, names, is_deep)) if deep
+        ]
         few = files[:: max(1, -(-len(files) // MEASURED))]
         ends = measured(tf.constant(content(f"{table.root}/{name}")) for name in few)
         return {"deep": np.array(len(files)), "range": np.array(ends)}
@@ -191,7 +221,9 @@ def _range_of(data, table, deep, count):
     return low, high
 
 
-def range_of_records(rule: str, dataset: str, encoded: Iterable[tf.Tensor], count: int) -> IntensityRange | None:
+def range_of_records(
+    rule: str, dataset: str, encoded: Iterable[tf.Tensor], count: int
+) -> IntensityRange | None:
     """Returns the intensity range of `count` records of 16 bits from some of them; None if `rule` is FULL."""
     intensity_range = None if rule == FULL else measured(encoded)
     _warn(dataset, count, count, intensity_range)
@@ -202,7 +234,9 @@ def measured(files: Iterable[tf.Tensor]) -> IntensityRange:
     """Returns the intensity range of encoded images, without the outermost thousandth at both ends."""
     random, samples = np.random.default_rng(0), [np.zeros(0, np.float32)]
     for encoded in files:
-        with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):  # broken, in a split that is not used here
+        with contextlib.suppress(
+            tf.errors.OpError, UnicodeDecodeError
+        ):  # broken, in a split that is not used here
             pixels = values(encoded).numpy().reshape(-1, 3)
             samples.append(pixels[random.integers(len(pixels), size=_PIXELS)].ravel())
     sample = np.concatenate(samples)
@@ -219,7 +253,9 @@ def _warn(dataset, deep, count, ends=None):
     logging.warning("%s: %d of %d images have more than 8 bits; %s", dataset, deep, count, rule)
 
 
-def _at_files(root: str, names: list[str], look: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[tuple[int, np.ndarray]]:
+def _at_files(
+    root: str, names: list[str], look: Callable[[tf.Tensor], tf.Tensor]
+) -> Iterator[tuple[int, np.ndarray]]:
     """Yields the numbers of the files that are sound, and the result of `look` at each.
 
     Hardly any Python code runs for a sound file, so a million take as long as their pixels.
@@ -236,8 +272,12 @@ def _at_files(root: str, names: list[str], look: Callable[[tf.Tensor], tf.Tensor
     def read(number: tf.Tensor, name: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return number, look(tf.io.read_file(tf.strings.join([root, name], "/")))
 
-    files = tf.data.Dataset.from_tensor_slices((tf.range(len(names), dtype=tf.int64), tf.constant(names)))
-    sound = files.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False).ignore_errors()
+    files = tf.data.Dataset.from_tensor_slices(
+        (tf.range(len(names), dtype=tf.int64), tf.constant(names))
+    )
+    sound = files.map(
+        read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    ).ignore_errors()
     seen = set()
     for number, result in read_once(sound).as_numpy_iterator():
         seen.add(int(number))

@@ -60,7 +60,9 @@ def named(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
             classes = _tops(table, rows, base)
             in_folders = np.array(["/" in name[len(base) :] for name in table.names[rows]], bool)
             # A test that is drawn has the folders of `train`.
-            filled = {name[len(base) :].partition("/")[0] for name in table.names if name.startswith(base)}
+            filled = {
+                name[len(base) :].partition("/")[0] for name in table.names if name.startswith(base)
+            }
             there = walk.folders(f"{table.root}/{base}".rstrip("/"))
             empty += [f"{base}{top}" for top in there if top not in filled]
             odd = {top for top in classes if names.is_doubtful(top)}
@@ -78,15 +80,24 @@ def named(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
     class_names, number_of, lines, trouble = match(spellings)
     keys = {*map(names.key, class_names)}
     last = {name: name.rpartition("/")[2] for name in empty}
-    strange += [name for name, top in last.items() if names.key(top) not in keys and not names.is_unlabelled(top)]
+    strange += [
+        name
+        for name, top in last.items()
+        if names.key(top) not in keys and not names.is_unlabelled(top)
+    ]
     if len(class_names) < 2:  # One folder does not distinguish anything.
-        word, words = ("class folder", "class folders") if table.labels is None else ("class", "classes")
+        word, words = (
+            ("class folder", "class folders") if table.labels is None else ("class", "classes")
+        )
         why = f"{class_names[0]} is its only {word}" if class_names else f"no {words} in it"
         class_names, trouble, number_of = (), trouble or why, {}
     labels = np.array([number_of.get(text, NO_LABEL) for text in texts], np.int64)
     labelled = labels != NO_LABEL
     if table.multi_label and class_names:
-        labels, labelled = np.zeros([len(texts), len(class_names)], np.float32), np.zeros(len(texts), bool)
+        labels, labelled = (
+            np.zeros([len(texts), len(class_names)], np.float32),
+            np.zeros(len(texts), bool),
+        )
         for row in (row for split in chosen for row in table.splits[split]):
             labelled[row] = table.labels[row] is not None
             labels[row, [number_of[text] for text in table.labels[row] or ()]] = 1
@@ -127,7 +138,10 @@ def _bases(table, chosen):
     """
     wrappers, is_deep = {}, False
     for split in chosen:
-        parts = [name[len(table.bases[split]) :].split("/", 2) for name in table.names[table.splits[split]]]
+        parts = [
+            name[len(table.bases[split]) :].split("/", 2)
+            for name in table.names[table.splits[split]]
+        ]
         tops, depths = {part[0] for part in parts}, {len(part) for part in parts}
         if len(tops) > 1 or len(depths) > 1 or depths == {1} or names.is_unlabelled(min(tops)):
             return {split: table.bases[split] for split in chosen}
@@ -168,20 +182,30 @@ def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
             key = names.key(name)
             if key in here:
                 pair = f"{quoted(here[key], name)} and {quoted(name, here[key])}"
-                same = "are one number" if names.is_number(name) else "differ only in capitals, accents or spaces"
+                same = (
+                    "are one number"
+                    if names.is_number(name)
+                    else "differ only in capitals, accents or spaces"
+                )
                 why = f"its classes {pair} in {split} {same}; make them one"
                 return Matched((), {}, trouble=why)
             here[key] = name
             first = name_of.setdefault(key, name)
             if first != name:
-                lines.append(f"one class: {quoted(first, name)} is {quoted(name, first)} in {split}")
+                lines.append(
+                    f"one class: {quoted(first, name)} is {quoted(name, first)} in {split}"
+                )
     class_names = tuple(sorted(name_of.values()))
     number = {name: index for index, name in enumerate(class_names)}
     spelled = {name for split_names in spellings.values() for name in split_names}
-    return Matched(class_names, {name: number[name_of[names.key(name)]] for name in spelled}, tuple(lines))
+    return Matched(
+        class_names, {name: number[name_of[names.key(name)]] for name in spelled}, tuple(lines)
+    )
 
 
-def compare(train: Mapping[str, int], test: Mapping[str, int], split: str, test_split: str, unit: str) -> list[str]:
+def compare(
+    train: Mapping[str, int], test: Mapping[str, int], split: str, test_split: str, unit: str
+) -> list[str]:
     """Returns lines for the user on classes that only one of two splits has.
 
     Args:
@@ -207,7 +231,9 @@ def compare(train: Mapping[str, int], test: Mapping[str, int], split: str, test_
     lines = []
     if only:
         counted = listed([f"{name} ({train[name]})" for name in only])
-        lines.append(f"learned but never tested, since --test_split={test_split} has none: {counted}")
+        lines.append(
+            f"learned but never tested, since --test_split={test_split} has none: {counted}"
+        )
     neither = [name for name in train if not train[name] and not test.get(name)]
     if neither:
         lines.append(f"classes of --dataset that neither split has: {listed(neither)}")

@@ -68,8 +68,12 @@ class DataConfig(Settings):
     def check(self):
         kind, colon, path = self.dataset.partition(":")
         if not kind or (colon and not path):
-            example = f"--dataset={kind}:PATH" if kind else "--dataset=photos or --dataset=folder:PATH"
-            raise ConfigError("dataset", self.dataset, f"name a {'path' if kind else 'dataset'}, e.g. {example}")
+            example = (
+                f"--dataset={kind}:PATH" if kind else "--dataset=photos or --dataset=folder:PATH"
+            )
+            raise ConfigError(
+                "dataset", self.dataset, f"name a {'path' if kind else 'dataset'}, e.g. {example}"
+            )
 
     @property
     def origin(self) -> str:
@@ -158,7 +162,9 @@ def _mode(images: str) -> str:
 class GeometryConfig(Settings):
     """Image -> resize -> random crop -> grid of patches. Defaults: appendix A."""
 
-    resize: int = side(300, "Side of the square that an image is resized to before it is cropped", source="App. A")
+    resize: int = side(
+        300, "Side of the square that an image is resized to before it is cropped", source="App. A"
+    )
     image_size: int = side(260, "Side of the random crop of an image", source="App. A")
     patch_size: int = side(80, "Side of a patch", source="App. A")
     patch_stride: int = side(36, "Distance between neighbouring patches", source="App. A")
@@ -168,10 +174,14 @@ class GeometryConfig(Settings):
     def check(self):
         if self.image_size > self.resize:
             raise ConfigError(
-                "image_size", self.image_size, f"larger than --resize={self.resize}, nothing to crop from"
+                "image_size",
+                self.image_size,
+                f"larger than --resize={self.resize}, nothing to crop from",
             )
         if self.patch_size > self.image_size:
-            raise ConfigError("patch_size", self.patch_size, f"larger than --image_size={self.image_size}")
+            raise ConfigError(
+                "patch_size", self.patch_size, f"larger than --image_size={self.image_size}"
+            )
         left_over = (self.image_size - self.patch_size) % self.patch_stride
         if left_over:
             raise ConfigError(
@@ -237,5 +247,7 @@ class ImageConfig(Settings):
     def check(self):
         if 0 < self.resize < self.image_size:
             raise ConfigError(
-                "image_size", self.image_size, f"larger than --resize={self.resize}, nothing to crop from"
+                "image_size",
+                self.image_size,
+                f"larger than --resize={self.resize}, nothing to crop from",
             )

@@ -45,7 +45,11 @@ def find(name: str, data_dir: str) -> tfds.core.DatasetBuilder:
     except tfds.core.DatasetNotFoundError as error:
         builders = tfds.list_builders(with_community_datasets=False)
         close = difflib.get_close_matches(name.split("/")[0].split(":")[0], builders, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else "see tensorflow.org/datasets/catalog."
+        hint = (
+            f"did you mean {' or '.join(close)}?"
+            if close
+            else "see tensorflow.org/datasets/catalog."
+        )
         hint += " Your own images are --dataset=folder:PATH"
         raise ConfigError(f"--dataset={name}: no such dataset; {hint}") from error
     except ValueError as error:
@@ -74,9 +78,13 @@ def embedded(
     """
     _, _, count = data.dataset.partition("/")
     if count and not (count.isdecimal() and int(count)):
-        raise ConfigError(f"--dataset={data.dataset}: the slash is followed by the number of {unit}, e.g. {example}")
+        raise ConfigError(
+            f"--dataset={data.dataset}: the slash is followed by the number of {unit}, e.g. {example}"
+        )
     with quiet():
-        made = builder(config=config(int(count)) if count else config(), data_dir=data.data_dir or None)
+        made = builder(
+            config=config(int(count)) if count else config(), data_dir=data.data_dir or None
+        )
     return prepare(made, progress=False)
 
 
@@ -121,7 +129,10 @@ def _one_line(name, error):
 @contextlib.contextmanager
 def quiet(progress: bool = False):
     """Mutes what TFDS logs and prints, and its progress bars unless `progress`."""
-    verbosity, had_bars = logging.get_verbosity(), getattr(tqdm_utils, "_active", True)  # no function tells
+    verbosity, had_bars = (
+        logging.get_verbosity(),
+        getattr(tqdm_utils, "_active", True),
+    )  # no function tells
     logging.set_verbosity(logging.ERROR)
     if not progress:
         tfds.disable_progress_bar()
@@ -137,7 +148,9 @@ def quiet(progress: bool = False):
 class TfdsSource(Records, Source):
     """A split of a prepared builder: its image and, if there is one, its label. See `Source`."""
 
-    def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int, sixteen_bit: str = RANGE):
+    def __init__(
+        self, builder: tfds.core.DatasetBuilder, split: str, window: int, sixteen_bit: str = RANGE
+    ):
         """Raises ConfigError if the builder has no such split, or no images that can be read."""
         super().__init__(builder, split, window)
         self._name, self._split = builder.name, split
@@ -147,9 +160,13 @@ class TfdsSource(Records, Source):
                 sixteen_bit, builder.name, self._some(builder), self.num_examples
             )
         # TFDS gives all splits the same features: unlabelled ones carry label -1, here as in stl10.
-        bare = next((part for part in map(str.strip, split.split("+")) if part.startswith(_UNLABELLED)), "")
+        bare = next(
+            (part for part in map(str.strip, split.split("+")) if part.startswith(_UNLABELLED)), ""
+        )
         if bare:
-            self.about = self.about._replace(unlabelled=f"{bare} is a usual name for images without labels")
+            self.about = self.about._replace(
+                unlabelled=f"{bare} is a usual name for images without labels"
+            )
         labelled = "label" in self._features and not bare
         self.class_names = tuple(self._features["label"].names) if labelled else ()
 
@@ -163,7 +180,9 @@ class TfdsSource(Records, Source):
     @functools.cached_property
     def index(self) -> RecordIndex:
         """Where each record is, and its label, in the order of `ordered`. The first use may read all records."""
-        pieces = [Piece(*piece) for piece in zip(self._files, self._skips.tolist(), self._takes.tolist())]
+        pieces = [
+            Piece(*piece) for piece in zip(self._files, self._skips.tolist(), self._takes.tolist())
+        ]
         return index_of(pieces, "label" if "label" in self._features else "", self._name)
 
     def labels(self) -> np.ndarray:
@@ -181,7 +200,9 @@ class TfdsSource(Records, Source):
         return super().class_counts()
 
     def _parse(self, counter, record):
-        example = self._features.deserialize_example(record, decoders={self._image: tfds.decode.SkipDecoding()})
+        example = self._features.deserialize_example(
+            record, decoders={self._image: tfds.decode.SkipDecoding()}
+        )
         label = tf.cast(example.get("label", NO_LABEL), tf.int64)
         return {"counter": counter, "encoded": example[self._image], "label": label}
 
@@ -189,8 +210,12 @@ class TfdsSource(Records, Source):
         """Yields encoded images of all splits; TFDS has shuffled them."""
         splits = [name for name, info in sorted(builder.info.splits.items()) if info.num_examples]
         for split in splits:
-            examples = builder.as_dataset(split=split, decoders={self._image: tfds.decode.SkipDecoding()})
-            yield from (example[self._image] for example in examples.take(check.MEASURED // len(splits) + 1))
+            examples = builder.as_dataset(
+                split=split, decoders={self._image: tfds.decode.SkipDecoding()}
+            )
+            yield from (
+                example[self._image] for example in examples.take(check.MEASURED // len(splits) + 1)
+            )
 
 
 class IndexedRecords(IndexedSource):
@@ -212,7 +237,9 @@ class IndexedRecords(IndexedSource):
         # Only this operation begins within a file. Without a buffer it reads the record and no more.
         path, offset = self._paths[self._pieces[index]], self._offsets[index]
         shape = {"output_types": [tf.string], "output_shapes": [[]]}
-        rest = tf.raw_ops.TFRecordDatasetV2(filenames=[path], compression_type="", buffer_size=0, byte_offsets=[offset])
+        rest = tf.raw_ops.TFRecordDatasetV2(
+            filenames=[path], compression_type="", buffer_size=0, byte_offsets=[offset]
+        )
         record = tf.raw_ops.TakeDataset(input_dataset=rest, count=1, **shape)
         (record,) = tf.raw_ops.DatasetToSingleElement(dataset=record, **shape)
         example = self._parse(index, record)
@@ -224,11 +251,15 @@ def _features(builder):
     features = builder.info.features
     images = [name for name in features if isinstance(features[name], tfds.features.Image)]
     if not images:
-        raise ConfigError(f"--dataset={builder.name}: has no images, its features are {', '.join(features)}")
+        raise ConfigError(
+            f"--dataset={builder.name}: has no images, its features are {', '.join(features)}"
+        )
     image = "image" if "image" in images else images[0]
     if features[image].np_dtype not in (np.uint8, np.uint16):
         kind = np.dtype(features[image].np_dtype)
-        raise ConfigError(f"--dataset={builder.name}: its images are of {kind}; uint8 and uint16 can be read")
+        raise ConfigError(
+            f"--dataset={builder.name}: its images are of {kind}; uint8 and uint16 can be read"
+        )
     wanted = {image: features[image]}
     if "label" in features and isinstance(features["label"], tfds.features.ClassLabel):
         wanted["label"] = features["label"]

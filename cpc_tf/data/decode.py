@@ -29,7 +29,10 @@ _traced_once = functools.partial(tf.function, autograph=False)
 
 @_traced_once
 def decode(
-    encoded: tf.Tensor, least_side: int = 0, intensity_range: IntensityRange | None = None, portable: bool = False
+    encoded: tf.Tensor,
+    least_side: int = 0,
+    intensity_range: IntensityRange | None = None,
+    portable: bool = False,
 ) -> tf.Tensor:
     """Decodes a JPEG, PNG, BMP, GIF, WebP or TIFF (first frame or page), turned as its EXIF orientation says.
 
@@ -58,7 +61,9 @@ def decode(
         return tf.cond(
             is_gif,
             lambda: tf.io.decode_image(encoded, channels=3, expand_animations=False),
-            lambda: _decode_bmp(encoded) if portable else _by_pillow(by_pillow, encoded, tf.uint8, [None, None, 3]),
+            lambda: _decode_bmp(encoded)
+            if portable
+            else _by_pillow(by_pillow, encoded, tf.uint8, [None, None, 3]),
         )
 
     image = _by_format(
@@ -67,7 +72,9 @@ def decode(
         png=lambda: _decode_png(encoded, intensity_range),
         other=other,
     )
-    image = _turn(image, _exif_orientation(encoded, lambda: tf.constant(1)))  # what Pillow decodes it turns itself
+    image = _turn(
+        image, _exif_orientation(encoded, lambda: tf.constant(1))
+    )  # what Pillow decodes it turns itself
     return tf.ensure_shape(image, [None, None, 3])
 
 
@@ -113,7 +120,9 @@ class Header(NamedTuple):
     size: tf.Tensor  # int32 [2]: height and width as stored, before the image is turned
     pixels: tf.Tensor  # int64 scalar: number of pixels that `decode` needs memory for
     bits: tf.Tensor  # int64 scalar: bits per value, at least 8
-    several: tf.Tensor  # bool scalar: whether more frames or pages follow the first, which is decoded
+    several: (
+        tf.Tensor
+    )  # bool scalar: whether more frames or pages follow the first, which is decoded
 
 
 @_traced_once
@@ -134,13 +143,17 @@ def header(encoded: tf.Tensor) -> Header:
         png=lambda: of_one(*png_header(encoded)),
         other=lambda: _by_pillow(pillow.header, encoded, tf.int64, [5]),
     )
-    return Header(tf.cast(numbers[:2], tf.int32), numbers[2], tf.maximum(numbers[3], 8), numbers[4] > 1)
+    return Header(
+        tf.cast(numbers[:2], tf.int32), numbers[2], tf.maximum(numbers[3], 8), numbers[4] > 1
+    )
 
 
 def is_png(encoded: tf.Tensor) -> tf.Tensor:
     """Returns whether a file begins as a PNG and is long enough to have a header."""
     # Past the end, `substr` raises an error with all bytes of the file, which Python cannot turn into text.
-    return tf.equal(tf.strings.substr(encoded, 0, len(_PNG)), _PNG) & (tf.strings.length(encoded) >= 25)
+    return tf.equal(tf.strings.substr(encoded, 0, len(_PNG)), _PNG) & (
+        tf.strings.length(encoded) >= 25
+    )
 
 
 def png_header(encoded: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -152,7 +165,9 @@ def png_header(encoded: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """
     comes_first = tf.equal(tf.strings.substr(encoded, len(_PNG), len(_PNG_FIRST)), _PNG_FIRST)
     with tf.control_dependencies([tf.debugging.Assert(comes_first, ["no header of a PNG"])]):
-        width_height = tf.io.decode_raw(tf.strings.substr(encoded, 16, 8), tf.int32, little_endian=False)
+        width_height = tf.io.decode_raw(
+            tf.strings.substr(encoded, 16, 8), tf.int32, little_endian=False
+        )
         bits = tf.io.decode_raw(tf.strings.substr(encoded, 24, 1), tf.uint8)
     return tf.ensure_shape(width_height, [2])[::-1], tf.ensure_shape(bits, [1])[0]
 
@@ -172,14 +187,18 @@ def _exif_orientation(encoded: tf.Tensor, other: Callable) -> tf.Tensor:
 def _by_pillow(function: Callable, encoded: tf.Tensor, dtype: tf.DType, shape: list) -> tf.Tensor:
     """Calls a function of pillow.py on the bytes. If it fails it returns an empty array, which this shape refuses."""
     of_bytes = lambda x: function(x if isinstance(x, bytes) else x.item())  # noqa: E731 (TensorFlow passes on either)
-    return tf.ensure_shape(tf.numpy_function(of_bytes, [encoded], dtype, name=native.IN_PYTHON), shape)
+    return tf.ensure_shape(
+        tf.numpy_function(of_bytes, [encoded], dtype, name=native.IN_PYTHON), shape
+    )
 
 
 def _turn(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
     """Turns a decoded image: uint8 [H, W, 3] -> [H, W, 3], or [W, H, 3] for orientations 5 to 8."""
 
     def turned():
-        rows, columns = (tf.reduce_any(orientation == those) for those in ([3, 4, 7, 8], [2, 3, 6, 7]))
+        rows, columns = (
+            tf.reduce_any(orientation == those) for those in ([3, 4, 7, 8], [2, 3, 6, 7])
+        )
         upright = tf.cond(orientation >= 5, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
         return tf.raw_ops.Reverse(tensor=upright, dims=tf.stack([rows, columns, False]))
 
@@ -189,7 +208,9 @@ def _turn(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
 def _decode_jpeg(encoded, least_side):
     def scaled(ratio):
         # The exact DCT costs no more than the default here, and gives exactly PIL's pixels.
-        return lambda: tf.io.decode_jpeg(encoded, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE")
+        return lambda: tf.io.decode_jpeg(
+            encoded, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE"
+        )
 
     if not least_side:
         return scaled(1)()
@@ -222,7 +243,9 @@ def _decode_bmp(encoded):
         # 3: where each colour is among 32 bits follows; where it also is without that is taken.
         usual = tf.equal(tf.strings.substr(encoded, 54, len(_BMP_MASKS)), _BMP_MASKS)
     plain = tf.equal(compression, 0) | (tf.equal(compression, 3) & tf.equal(bits, 32) & usual)
-    with tf.control_dependencies([tf.debugging.Assert(plain & (bits >= 24), ["compressed, or less than 24 bits"])]):
+    with tf.control_dependencies(
+        [tf.debugging.Assert(plain & (bits >= 24), ["compressed, or less than 24 bits"])]
+    ):
         return tf.io.decode_bmp(encoded)[..., :3]
 
 
@@ -257,8 +280,15 @@ def _orientation_in(block: tf.Tensor) -> tf.Tensor:
 
     start = tf.maximum(at(4, 4), 8)  # of the list
     tags = data[start + 2 : start + 2 + 12 * at(start, 2)]
-    tags = tf.reshape(tags[: tf.size(tags) // 12 * 12], [-1, 12])  # [tags, (number 2, type 2, count 4, value 4)]
+    tags = tf.reshape(
+        tags[: tf.size(tags) // 12 * 12], [-1, 12]
+    )  # [tags, (number 2, type 2, count 4, value 4)]
     kind = number(tags[:, 2:4])
     value = tf.where(kind == _SHORT, number(tags[:, 8:10]), number(tags[:, 8:12]))
-    sound = (number(tags[:, :2]) == _ORIENTATION) & ((kind == _SHORT) | (kind == _LONG)) & (value >= 1) & (value <= 8)
+    sound = (
+        (number(tags[:, :2]) == _ORIENTATION)
+        & ((kind == _SHORT) | (kind == _LONG))
+        & (value >= 1)
+        & (value <= 8)
+    )
     return tf.cast(tf.concat([tf.ones([1], tf.int64), value[sound]], 0)[-1], tf.int32)

@@ -50,16 +50,25 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
         for last in (_END, None):
             candidates = [row for group in alike for row in group]
             digests = walk.in_threads(lambda row, last=last: digest(row, last), candidates)
-            alike = _several(((int(table.stats[row, 0]), text), row) for row, text in zip(candidates, digests))
+            alike = _several(
+                ((int(table.stats[row, 0]), text), row) for row, text in zip(candidates, digests)
+            )
         first_of = {row: min(group) for group in alike for row in group}
         places = np.searchsorted(rows, [[*first_of], [*first_of.values()]]).astype(np.int64)
         return {"copies": places[0], "firsts": places[1]}
 
     def is_sound(copies: np.ndarray, firsts: np.ndarray) -> bool:
-        return copies.shape == firsts.shape and all(check.are_places(places, len(rows)) for places in (copies, firsts))
+        return copies.shape == firsts.shape and all(
+            check.are_places(places, len(rows)) for places in (copies, firsts)
+        )
 
-    result = files.remember("copies", table.key("copies 2", rows), find, is_sound, place=table.cache_dir)
-    return {rows[copy]: rows[first] for copy, first in zip(result["copies"].tolist(), result["firsts"].tolist())}
+    result = files.remember(
+        "copies", table.key("copies 2", rows), find, is_sound, place=table.cache_dir
+    )
+    return {
+        rows[copy]: rows[first]
+        for copy, first in zip(result["copies"].tolist(), result["firsts"].tolist())
+    }
 
 
 def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
@@ -73,12 +82,26 @@ def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
       ConfigError: a file cannot be read.
     """
     first_of, name = same_pictures(table, sorted(label_of)), table.files
-    apart = [f"{name[row]} ({name[first]})" for row, first in first_of.items() if label_of[row] != label_of[first]]
-    be = "images have other labels than a copy" if len(apart) > 1 else "image has another label than a copy"
-    return [f"{len(apart)} {be}: {listed(apart)}; remove one of each, or correct its label"] if apart else []
+    apart = [
+        f"{name[row]} ({name[first]})"
+        for row, first in first_of.items()
+        if label_of[row] != label_of[first]
+    ]
+    be = (
+        "images have other labels than a copy"
+        if len(apart) > 1
+        else "image has another label than a copy"
+    )
+    return (
+        [f"{len(apart)} {be}: {listed(apart)}; remove one of each, or correct its label"]
+        if apart
+        else []
+    )
 
 
-def same_pictures(table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None) -> dict[int, int]:
+def same_pictures(
+    table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None
+) -> dict[int, int]:
     """Returns {row: the first of these rows with the same picture} of pictures that are there several times.
 
     Copies of a file may differ in what is not seen, such as the date in it, or be of another format.
@@ -130,7 +153,9 @@ def joined(*groups: Mapping[Item, Any]) -> dict[Item, Item]:
     return {item: find(item) for item in first}
 
 
-def last_part(classes: Iterable[Sequence[Item]], group_of: Callable[[Item], Hashable], part: float) -> set[Item]:
+def last_part(
+    classes: Iterable[Sequence[Item]], group_of: Callable[[Item], Hashable], part: float
+) -> set[Item]:
     """Returns about this part of each class, whole groups of it, but at least one group of a class with several.
 
     Args:
@@ -155,9 +180,15 @@ def last_part(classes: Iterable[Sequence[Item]], group_of: Callable[[Item], Hash
 
     for number in sorted(range(len(sizes)), key=lambda number: sum(sizes[number].values())):
         groups = sizes[number]
-        missing = max(1, round(part * sum(groups.values()))) - sum(groups[group] for group in groups if group in taken)
+        missing = max(1, round(part * sum(groups.values()))) - sum(
+            groups[group] for group in groups if group in taken
+        )
         for group, count in groups.items():
-            if group not in taken and count < 2 * missing and all(left[other] > 1 for other in within[group]):
+            if (
+                group not in taken
+                and count < 2 * missing
+                and all(left[other] > 1 for other in within[group])
+            ):
                 take(group)
                 missing -= count
         if not any(group in taken for group in groups):
@@ -193,7 +224,12 @@ def held_out(
 
 
 def stratified(
-    names: np.ndarray, rows: Sequence[int], class_of: np.ndarray, base: str, seed: int, together: Together
+    names: np.ndarray,
+    rows: Sequence[int],
+    class_of: np.ndarray,
+    base: str,
+    seed: int,
+    together: Together,
 ) -> list[int]:
     """Returns rows in a random order in which any part from the beginning has that part of each class, up to one.
 
@@ -232,7 +268,9 @@ def rarest(labels: np.ndarray) -> np.ndarray:
 def rarest_names(rows: Sequence[Sequence[str]]) -> list[str]:
     """Returns the class that each picture counts for, of its classes; 'no label' if it has none. See `rarest`."""
     names = sorted({name for row in rows for name in row})
-    labels = np.array([[name in row for name in names] for row in map(set, rows)], bool).reshape(len(rows), len(names))
+    labels = np.array([[name in row for name in names] for row in map(set, rows)], bool).reshape(
+        len(rows), len(names)
+    )
     return [[*names, "no label"][number] for number in rarest(labels)]
 
 

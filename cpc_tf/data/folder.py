@@ -31,7 +31,9 @@ class Files(Indexed):
         self._paths = tf.constant(table.files[rows])
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"encoded": tf.io.read_file(tf.strings.join([self.table.root, self._paths[index]], "/"))}
+        return {
+            "encoded": tf.io.read_file(tf.strings.join([self.table.root, self._paths[index]], "/"))
+        }
 
     def changed(self) -> list[str]:
         files = self.table.files[self.rows]
@@ -61,7 +63,9 @@ class FolderSource(Files, IndexedSource):
         """
         super().__init__(table, rows, intensity_range)
         self.class_names = class_names
-        self._labels = tf.constant(np.full(len(rows), NO_LABEL, np.int64) if labels is None else labels[rows])
+        self._labels = tf.constant(
+            np.full(len(rows), NO_LABEL, np.int64) if labels is None else labels[rows]
+        )
         self.multi_label = self._labels.shape.rank == 2
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -78,13 +82,18 @@ class FolderSource(Files, IndexedSource):
         yield from (f"{root}/{name}" for name in self.names())
 
     def files(self) -> Iterator[tuple[str, int, str]]:
-        labels, class_names = self.labels(), np.array([*self.class_names, ""], object)  # the last one is of NO_LABEL
+        labels, class_names = (
+            self.labels(),
+            np.array([*self.class_names, ""], object),
+        )  # the last one is of NO_LABEL
         if self.multi_label:
             marks = (";".join(class_names[:-1][row > 0]) for row in labels)
         else:
             marks = class_names[labels] if self.class_names else [""] * self.num_examples
         sizes = self.table.stats[self.rows, 0].tolist()
-        for name, size, mark, group in zip(self.names(), sizes, marks, self.table.groups[self.rows]):
+        for name, size, mark, group in zip(
+            self.names(), sizes, marks, self.table.groups[self.rows]
+        ):
             # Whole groups are drawn, so another group is another draw.
             yield name, size, f"{mark}, group {group}" if group else mark
 
@@ -100,7 +109,11 @@ class FolderSource(Files, IndexedSource):
 
 
 def open_folder(
-    data: DataConfig, split: str, table: Table, labelled: bool = False, together: Collection[str] = ()
+    data: DataConfig,
+    split: str,
+    table: Table,
+    labelled: bool = False,
+    together: Collection[str] = (),
 ) -> FolderSource:
     """Returns the pictures of a split of a folder.
 
@@ -120,11 +133,15 @@ def open_folder(
     pieces = select(table, split, data.split_seed)
     others = []
     for other in together:
-        with contextlib.suppress(SplitError):  # raised when that one is opened, with the flag that names it
+        with contextlib.suppress(
+            SplitError
+        ):  # raised when that one is opened, with the flag that names it
             others += [piece.split for piece in select(table, other, data.split_seed)]
     chosen = others or [*filter(names.meaning, table.splits), *(piece.split for piece in pieces)]
     known_classes = classes.named(table, list(dict.fromkeys(chosen)), data.ambiguous_folders)
-    wanted, why_not, notes = _with_labels(table, pieces, known_classes, labelled, data.ambiguous_folders)
+    wanted, why_not, notes = _with_labels(
+        table, pieces, known_classes, labelled, data.ambiguous_folders
+    )
     rows, intensity_range, _ = check.usable(data, table, wanted)
     text = "+".join(piece.text for piece in pieces)
     if len(rows) < len(wanted):
@@ -143,15 +160,22 @@ def _with_labels(
     rows = np.sort(np.concatenate([piece.rows for piece in pieces]))
     split, notes = "+".join(piece.text for piece in pieces), [*table.notes]
     if table.base:
-        notes.append(f"{table.base} contains all pictures: its folders are read as if they were at the top")
+        notes.append(
+            f"{table.base} contains all pictures: its folders are read as if they were at the top"
+        )
     beside = np.setdiff1d(np.arange(len(table.names)), np.concatenate([*table.splits.values()]))
     if len(beside):
-        notes.append(f"left out: {len(beside)} images beside the folders of splits, e.g. {table.names[beside[0]]}")
+        notes.append(
+            f"left out: {len(beside)} images beside the folders of splits, e.g. {table.names[beside[0]]}"
+        )
     if all(names.is_unlabelled(piece.split) for piece in pieces):
         return rows.tolist(), f"{split} is a usual name for images without labels", notes
     if known.doubtful and doubtful == ASK:
         strange = f"class folders that may be none: {listed(known.doubtful)}: without pictures, or"
-        either, in_table = "; folders without pictures are left out either way", table.labels is not None
+        either, in_table = (
+            "; folders without pictures are left out either way",
+            table.labels is not None,
+        )
         if in_table:
             strange, either = f"classes of --labels that may be none: {listed(known.doubtful)}:", ""
         strange += " with a name as for pictures that have no class yet"
@@ -166,23 +190,34 @@ def _with_labels(
         return rows.tolist(), known.trouble, notes
     stray = rows[~known.labelled[rows]]
     if len(stray):
-        where = "have no label in --labels" if table.labels is not None else "are in no class folder"
-        where = f"{len(stray)} of {len(rows)} images of {split} {where}, e.g. {table.names[stray[0]]}"
+        where = (
+            "have no label in --labels" if table.labels is not None else "are in no class folder"
+        )
+        where = (
+            f"{len(stray)} of {len(rows)} images of {split} {where}, e.g. {table.names[stray[0]]}"
+        )
         # Pictures in a folder named `unlabelled` are meant to have no labels, however many they are.
         if not labelled or (~known.meant[stray]).sum() >= len(rows) - len(stray):
             return rows.tolist(), where, notes
         notes.append(f"left out: {where}")
     if labelled:
-        notes += [*known.lines, *([f"folders without an image: {listed(known.empty)}"] * bool(known.empty))]
+        notes += [
+            *known.lines,
+            *([f"folders without an image: {listed(known.empty)}"] * bool(known.empty)),
+        ]
     rows = rows[known.labelled[rows]]
     if table.multi_label:
         counts = known.labels[rows].sum(1).astype(int)
         none = (counts == 0).sum()
-        notes.append(f"several labels an image in {split}: {counts.sum()} of {len(counts)}; {none} are of no class")
+        notes.append(
+            f"several labels an image in {split}: {counts.sum()} of {len(counts)}; {none} are of no class"
+        )
     return rows.tolist(), "", notes
 
 
-def open_rest(data: PicturesConfig, split: str, source: FolderSource, most: int) -> FolderSource | None:
+def open_rest(
+    data: PicturesConfig, split: str, source: FolderSource, most: int
+) -> FolderSource | None:
     """Returns the unlabelled pictures of a split; None if there are none.
 
     Args:
@@ -216,13 +251,19 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
         lines.append(f"{len(both)} test images are learned, too: {little}")
     name, of = table.names, {first_of[row]: row for row in learned if row in first_of}
     pairs = [
-        f"{name[row]} ({name[of[first_of[row]]]})" for row in tested if row not in both and first_of.get(row) in of
+        f"{name[row]} ({name[of[first_of[row]]]})"
+        for row in tested
+        if row not in both and first_of.get(row) in of
     ]
     if pairs:
-        lines.append(f"{len(pairs)} test images are copies of files that are learned: {little}: {listed(pairs)}")
+        lines.append(
+            f"{len(pairs)} test images are copies of files that are learned: {little}: {listed(pairs)}"
+        )
     groups = {*table.group_of(learned).values()} & {*table.group_of(tested).values()}
     if shared := [name[row] for row in tested if table.groups[row] in groups]:
-        lines.append(f"{len(shared)} test images are of groups that are learned, too: {little}: {listed(shared)}")
+        lines.append(
+            f"{len(shared)} test images are of groups that are learned, too: {little}: {listed(shared)}"
+        )
     labels = [*source.labels().tolist(), *test_source.labels().tolist()]
     return [*lines, *draws.other_labels(table, dict(zip([*learned, *tested], labels)))]
 
@@ -241,7 +282,9 @@ def open_pool(data: PicturesConfig, split: str) -> FolderSource:
       ConfigError: no such folder or split, no images in a folder, too many broken or huge files.
     """
     table, added = _pool(data, split)
-    source = open_folder(data, split if names_unlabelled(split) or not added else f"{split}+{added}", table)
+    source = open_folder(
+        data, split if names_unlabelled(split) or not added else f"{split}+{added}", table
+    )
     source.class_names = ()  # the labels are for slices alone
     source.about = source.about._replace(unlabelled="labels are not used")
     if not data.labelled:
@@ -274,7 +317,10 @@ def _pool(data, split):
     if data.labelled:
         return _joined(data, read(data), pictures)
     root, (paths,) = _relative([[*pictures.values()]])
-    name, paths = _UNLABELLED if names_unlabelled(split) else "train", np.array(sorted(paths), object)
+    name, paths = (
+        _UNLABELLED if names_unlabelled(split) else "train",
+        np.array(sorted(paths), object),
+    )
     nothing, rows = np.full(len(paths), None, object), {name: np.arange(len(paths))}
     about = {"labels": nothing, "cache_dir": data.data_dir, "max_megapixels": data.max_megapixels}
     return Table(root, paths, rows, {name: ""}, data.flag, **about), ""
@@ -289,20 +335,27 @@ def _joined(data, labelled, pictures):
     for split, rows in labelled.splits.items():
         texts[rows] = classes.strata(labelled, [split])[rows]
     row_of = {_real(f"{labelled.root}/{name}"): row for row, name in enumerate(labelled.names)}
-    bound = {row for split in filter(is_test, labelled.splits) for row in labelled.splits[split].tolist()}
+    bound = {
+        row for split in filter(is_test, labelled.splits) for row in labelled.splits[split].tolist()
+    }
     bound |= {*np.flatnonzero(texts != "").tolist()}
     # Pictures without a label in --labelled are cut and counted as those of --unlabelled.
     free = [path for real, path in pictures.items() if row_of.get(real) not in bound]
     moved = {row_of[real] for real in pictures if real in row_of} - bound
-    root, (paths, old_paths) = _relative([free, [f"{labelled.root}/{name}" for name in labelled.names]])
+    root, (paths, old_paths) = _relative(
+        [free, [f"{labelled.root}/{name}" for name in labelled.names]]
+    )
     paths = _without_copies(data, root, paths, [old_paths[row] for row in bound])
-    deeper = len(labelled.names[0]) - len(old_paths[0])  # characters; below 0: --labelled lies in the folder of both
+    deeper = len(labelled.names[0]) - len(
+        old_paths[0]
+    )  # characters; below 0: --labelled lies in the folder of both
     prefix = old_paths[0][: max(0, -deeper)]
     every = sorted({*paths, *old_paths})
     place_of = {path: place for place, path in enumerate(every)}
     places = np.array([place_of[path] for path in old_paths])  # of the rows of --labelled
     splits = {
-        name: places[[row for row in rows.tolist() if row not in moved]] for name, rows in labelled.splits.items()
+        name: places[[row for row in rows.tolist() if row not in moved]]
+        for name, rows in labelled.splits.items()
     }
     mine = next(filter(names.is_unlabelled, splits), _UNLABELLED)
     free = np.array([place_of[path] for path in paths], np.int64)
@@ -325,7 +378,10 @@ def _joined(data, labelled, pictures):
         stats=None,
         looked=None,
         splits={name: rows for name, rows in splits.items() if len(rows)},
-        bases={**{name: prefix + base[max(0, deeper) :] for name, base in labelled.bases.items()}, mine: ""},
+        bases={
+            **{name: prefix + base[max(0, deeper) :] for name, base in labelled.bases.items()},
+            mine: "",
+        },
         labels=labels,
         groups=groups,
         accepted=accepted,
@@ -338,7 +394,9 @@ def _joined(data, labelled, pictures):
 def _without_copies(data, root, paths, bound):
     """Returns the pictures of --unlabelled of which no bound one has the same content."""
     every = sorted([*paths, *bound])
-    first_of = draws.copies(Table(root, np.array(every, object), {}, {}, cache_dir=data.data_dir), range(len(every)))
+    first_of = draws.copies(
+        Table(root, np.array(every, object), {}, {}, cache_dir=data.data_dir), range(len(every))
+    )
     row_of = {path: row for row, path in enumerate(every)}
     taken = {first_of.get(row_of[path], -1) for path in bound}
     return [path for path in paths if first_of.get(row_of[path]) not in taken]
@@ -350,8 +408,12 @@ def _real(path):
 
 def _relative(groups):
     """Returns a folder that holds all files, and the names of each group of files relative to it."""
-    groups = [[path if "://" in path else os.path.abspath(path) for path in paths] for paths in groups]
-    begins = {path.partition("://")[0] if "://" in path else "" for paths in groups for path in paths}
+    groups = [
+        [path if "://" in path else os.path.abspath(path) for path in paths] for paths in groups
+    ]
+    begins = {
+        path.partition("://")[0] if "://" in path else "" for paths in groups for path in paths
+    }
     if len(begins) > 1:
         raise ConfigError(
             "--unlabelled: folders on this machine and in buckets cannot be joined; copy them to one place"

@@ -24,17 +24,52 @@ from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import csv_text, listed, shown
 
-NO_CLASS = "no class"  # says that a picture has none of the classes; a blank says that it has no label yet
-Rows = dict[str, Optional[tuple[str, ...]]]  # {file: its classes; () has no class, None has no label yet}
+NO_CLASS = (
+    "no class"  # says that a picture has none of the classes; a blank says that it has no label yet
+)
+Rows = dict[
+    str, Optional[tuple[str, ...]]
+]  # {file: its classes; () has no class, None has no label yet}
 
 # Titles of columns, without spaces and the like: the usual ones, and others that count if none of these is there.
 _FILE = (
     {"file", "files", "filename", "path", "filepath", "image", "imagename", "picture"},
-    {"images", "filenames", "imageid", "imageindex", "imagepath", "imagefile", "imagefilename", "img", "imgname", "id"},
+    {
+        "images",
+        "filenames",
+        "imageid",
+        "imageindex",
+        "imagepath",
+        "imagefile",
+        "imagefilename",
+        "img",
+        "imgname",
+        "id",
+    },
 )
 _LABEL = (
-    {"label", "labels", "class", "classes", "classname", "category", "categories", "tags", "target"},
-    {"tag", "labelname", "classid", "labelid", "species", "diagnosis", "finding", "findings", "findinglabels"},
+    {
+        "label",
+        "labels",
+        "class",
+        "classes",
+        "classname",
+        "category",
+        "categories",
+        "tags",
+        "target",
+    },
+    {
+        "tag",
+        "labelname",
+        "classid",
+        "labelid",
+        "species",
+        "diagnosis",
+        "finding",
+        "findings",
+        "findinglabels",
+    },
 )
 _GROUP, _BY, _SPLIT = {"group"}, {"by"}, {"split", "subset", "fold", "set"}
 _BOX = (
@@ -49,7 +84,9 @@ PERSON, MODEL = "person", "model"
 _DELIMITERS = "\t,;"
 _LARGEST = 2**28  # bytes
 _SEPARATOR = re.compile(r'"?sep=(.)"?')  # the first line of some tables of Excel
-_JSON = re.compile(r"\s*(\[\s*(\{|$)|\{\s*(\"|$))")  # begins a list of objects or an object, of one line or of many
+_JSON = re.compile(
+    r"\s*(\[\s*(\{|$)|\{\s*(\"|$))"
+)  # begins a list of objects or an object, of one line or of many
 _LONGEST_FIRST = 10_000  # characters of the first line that are read to tell columns
 _SHOWN = 3  # pictures that a folder has, where those of a table are not there
 # Separators of classes other than semicolons; some stand in the names of classes, too: 'black & white', 'crane, bird'.
@@ -71,11 +108,11 @@ def add(table: Table, data: PicturesConfig) -> Table:
     classes_of, absent, groups, title = matched[:4]
     count, there = len(classes_of) + len(absent), f"which has {listed(pictures[:_SHOWN])}"
     if matched.elsewhere:
-        there += (
-            f"; rows name files in another folder, {listed(matched.elsewhere)}: give that one, or write paths in this"
-        )
+        there += f"; rows name files in another folder, {listed(matched.elsewhere)}: give that one, or write paths in this"
     if not classes_of:
-        raise ConfigError(f"{flag}: none of its {count} files is in {table.root}, e.g. {listed(absent)}; {there}")
+        raise ConfigError(
+            f"{flag}: none of its {count} files is in {table.root}, e.g. {listed(absent)}; {there}"
+        )
     problem = f"name no picture in {table.root}, {there}"
     # What the page of cpc-tf label wrote named a picture, which has been deleted since.
     notes, gone = [], [row for row in absent if row in content.by]
@@ -93,7 +130,9 @@ def add(table: Table, data: PicturesConfig) -> Table:
             f"nowhere: {listed(matched.cut)}"
         )
     if unused := [name for name in content.titles if _letters(name) not in _GROUP]:
-        notes.append(f"columns of --labels that are not used: {listed(unused)}{_why_unused(unused)}")
+        notes.append(
+            f"columns of --labels that are not used: {listed(unused)}{_why_unused(unused)}"
+        )
     if alike := sharing_words({text for texts in classes_of.values() for text in texts or ()}):
         notes.append(
             f"classes of several words that other classes have, too: {listed(alike)}; each is taken for one class, and "
@@ -113,7 +152,9 @@ def add(table: Table, data: PicturesConfig) -> Table:
     group_of_row = np.array([groups.get(name, "") for name in pictures], object)
     accepted = np.array([name in matched.accepted for name in pictures], bool)
     if count := int((accepted & np.not_equal(labels, None)).sum()):
-        notes.append(f"guesses that a person accepted (by=model in --labels): {count}, which no test is drawn from")
+        notes.append(
+            f"guesses that a person accepted (by=model in --labels): {count}, which no test is drawn from"
+        )
     by_page = PERSON in content.by.values()
     if by_page:
         notes.append(
@@ -201,7 +242,9 @@ def read(path: str, may_be_empty: bool = False) -> Content:
                 )
             line_of.setdefault(name, number)
     except csv.Error as error:
-        raise ConfigError(f"{where}: line {table.line_num} is no line of a CSV file ({error})") from error
+        raise ConfigError(
+            f"{where}: line {table.line_num} is no line of a CSV file ({error})"
+        ) from error
     if not (content_of or may_be_empty):
         raise ConfigError(f"{where}: has a header only; it needs lines such as pictures/1.jpg,cat")
     classes, groups = ({name: content[i] for name, content in content_of.items()} for i in range(2))
@@ -210,7 +253,9 @@ def read(path: str, may_be_empty: bool = False) -> Content:
             f"{where}: the class {shown(pair[0])} joins classes of the table by {pair[1]!a}; write several classes "
             "with semicolons, cat;dog, and the name of one with _ in its place"
         )
-    groups = {name: group for name, group in groups.items() if group and not names.is_nothing(group)}
+    groups = {
+        name: group for name, group in groups.items() if group and not names.is_nothing(group)
+    }
     first = "" if columns.header else next(iter(classes))
     return Content(classes, groups, first, by, titles, others if titles else {}, delimiter)
 
@@ -249,7 +294,9 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
       ConfigError: a row means several pictures, or two rows mean the same one and differ.
     """
     there, exact = {*pictures}, _Names(pictures, _composed)
-    alike = functools.cache(lambda: _Names(pictures, lambda text: _composed(_composed(text).casefold())))
+    alike = functools.cache(
+        lambda: _Names(pictures, lambda text: _composed(_composed(text).casefold()))
+    )
 
     def find(row: str) -> _Found | None:
         if row in there:
@@ -283,7 +330,9 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
     classes = {name: labels for name, (labels, _) in content_of.items()}
     accepted = {name for row, name in picture_of.items() if table.by.get(row) == MODEL}
     absent = [row for row in absent if row != title]
-    return Matched(classes, absent, groups, title, accepted, picture_of, folders.nowhere, folders.elsewhere)
+    return Matched(
+        classes, absent, groups, title, accepted, picture_of, folders.nowhere, folders.elsewhere
+    )
 
 
 class _Columns(NamedTuple):
@@ -310,7 +359,9 @@ class _Folders(NamedTuple):
 
     elsewhere: Sequence[str] = ()  # other folders, which exist
     nowhere: Sequence[str] = ()  # folders that are left out of the rows
-    unknown: Sequence[str] = ()  # folders that are nowhere, while other rows lead to the folder of the pictures
+    unknown: Sequence[
+        str
+    ] = ()  # folders that are nowhere, while other rows lead to the folder of the pictures
 
     @property
     def refused(self) -> set[str]:
@@ -324,9 +375,17 @@ class _Folders(NamedTuple):
         bases = [os.path.dirname(os.path.abspath(path)), os.getcwd()]
         if "://" not in root:
             bases += [root.rsplit("/", depth)[0] or "/" for depth in range(1, root.count("/") + 1)]
-        elsewhere, nowhere, names = [], [], {os.path.basename(root), os.path.basename(os.path.realpath(root))}
+        elsewhere, nowhere, names = (
+            [],
+            [],
+            {os.path.basename(root), os.path.basename(os.path.realpath(root))},
+        )
         for folder in filter(None, above):
-            there = {os.path.realpath(each) for base in bases if os.path.isdir(each := os.path.join(base, folder))}
+            there = {
+                os.path.realpath(each)
+                for base in bases
+                if os.path.isdir(each := os.path.join(base, folder))
+            }
             if there and os.path.realpath(root) not in there:
                 elsewhere.append(folder)
             elif not there and folder.rsplit("/", 1)[-1] not in names:
@@ -343,16 +402,22 @@ def _lines(path):
     except (OSError, tf.errors.OpError) as error:
         raise ConfigError(f"{where}: cannot be read: {reason(error)}") from error
     if len(data) > _LARGEST:
-        raise ConfigError(f"{where}: more than {_LARGEST >> 20} MiB; it needs lines such as pictures/1.jpg,cat")
+        raise ConfigError(
+            f"{where}: more than {_LARGEST >> 20} MiB; it needs lines such as pictures/1.jpg,cat"
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{where}: line {line} is not UTF-8; save the table as CSV in UTF-8") from error
+        raise ConfigError(
+            f"{where}: line {line} is not UTF-8; save the table as CSV in UTF-8"
+        ) from error
     if "\0" in text:
         raise ConfigError(f"{where}: not a text; save the table as CSV in UTF-8")
     if _JSON.match(text[:_LONGEST_FIRST].split("\n")[0]):
-        raise ConfigError(f"{where}: is JSON, which is not read here; it needs lines such as pictures/1.jpg,cat")
+        raise ConfigError(
+            f"{where}: is JSON, which is not read here; it needs lines such as pictures/1.jpg,cat"
+        )
     return list(io.StringIO(text, newline=""))
 
 
@@ -361,7 +426,9 @@ def _columns_of(path, lines):
 
     def places(titles, usual):
         """Returns where titles of one of several sets are: of the first set of which any is there."""
-        places_of_sets = ([place for place, title in enumerate(titles) if title in names] for names in usual)
+        places_of_sets = (
+            [place for place, title in enumerate(titles) if title in names] for names in usual
+        )
         return next(filter(None, places_of_sets), [])
 
     delimiters = _DELIMITERS
@@ -371,14 +438,22 @@ def _columns_of(path, lines):
     cells = {delimiter: next(csv.reader([first], delimiter=delimiter)) for delimiter in delimiters}
     for delimiter, row in cells.items():
         titles = [*map(_letters, row)]
-        files, labels, groups, by = (places(titles, usual) for usual in (_FILE, _LABEL, (_GROUP,), (_BY,)))
+        files, labels, groups, by = (
+            places(titles, usual) for usual in (_FILE, _LABEL, (_GROUP,), (_BY,))
+        )
         if len(files) == len(labels) == 1 and len(groups) < 2:
             first_by, boxes = by[0] if by else None, any(edges <= {*titles} for edges in _BOX)
-            return delimiter, _Columns(files[0], labels[0], *groups or [None], len(titles), True, first_by, boxes)
+            return delimiter, _Columns(
+                files[0], labels[0], *groups or [None], len(titles), True, first_by, boxes
+            )
         if max(map(len, (files, labels, groups))) > 1:
-            raise ConfigError(f"--labels={shown(path)}: its header has several such columns; name two file and label")
+            raise ConfigError(
+                f"--labels={shown(path)}: its header has several such columns; name two file and label"
+            )
         if files and groups:
-            raise ConfigError(f"--labels={shown(path)}: its header has no column label beside file and group")
+            raise ConfigError(
+                f"--labels={shown(path)}: its header has no column label beside file and group"
+            )
     for delimiter, row in cells.items():
         if len(row) == 2:
             return delimiter, _Columns(0, 1, None, 2, header=False)
@@ -421,7 +496,11 @@ class _Names:
 
     def __init__(self, pictures: Collection[str], same: Callable[[str], str]):
         self._same = same
-        self._whole, self._stems, self._alone = {}, {}, {}  # of a path, one without the extension, a name alone
+        self._whole, self._stems, self._alone = (
+            {},
+            {},
+            {},
+        )  # of a path, one without the extension, a name alone
         for name in pictures:
             whole = same(name)
             last = whole.rsplit("/", 1)[-1]
@@ -435,11 +514,15 @@ class _Names:
         rest = self._same(row).lstrip("/")
         # cat/1.jpg is not dog/1.jpg, even if no other picture is called 1.jpg.
         places = self._stems if "/" in rest else self._alone
-        while True:  # a path that begins further up: data/my_pictures/cat/1.jpg is cat/1.jpg in my_pictures
+        while (
+            True
+        ):  # a path that begins further up: data/my_pictures/cat/1.jpg is cat/1.jpg in my_pictures
             if pictures := self._whole.get(rest) or places.get(rest):
                 if len(pictures) > 1:
                     where = f"--labels={shown(path)}: {shown(row)}"
-                    raise ConfigError(f"{where} can be each of {listed(pictures)}; write one of these paths")
+                    raise ConfigError(
+                        f"{where} can be each of {listed(pictures)}; write one of these paths"
+                    )
                 above = "/".join(row.split("/")[: row.count("/") - rest.count("/")])
                 above = os.path.normpath(above) if above else ""
                 return _Found(pictures[0], "" if above == "." else above)
@@ -449,7 +532,13 @@ class _Names:
 
 
 def _text(labels, group):
-    named = "no label" if labels is None else f"the class {shown(';'.join(labels))}" if labels else NO_CLASS
+    named = (
+        "no label"
+        if labels is None
+        else f"the class {shown(';'.join(labels))}"
+        if labels
+        else NO_CLASS
+    )
     return f"{named} and the group {shown(group)}" if group else named
 
 
@@ -477,13 +566,25 @@ def _classes(text: str) -> tuple[str, ...] | None:
     if text[:1] + text[-1:] in ("[]", "{}"):
         try:
             content = json.loads(text, parse_int=str, parse_float=str)
-            if isinstance(content, dict) and len(content) == 1:  # {"choices": ["cat", "dog"]} of Label Studio
+            if (
+                isinstance(content, dict) and len(content) == 1
+            ):  # {"choices": ["cat", "dog"]} of Label Studio
                 (content,) = content.values()
         except (ValueError, RecursionError):
-            content = [quoted[1:-1] for quoted in re.findall(_QUOTED, text)] if _LIST.fullmatch(text) else None
-        if content == [] or not isinstance(content, list) or not all(isinstance(name, str) for name in content):
+            content = (
+                [quoted[1:-1] for quoted in re.findall(_QUOTED, text)]
+                if _LIST.fullmatch(text)
+                else None
+            )
+        if (
+            content == []
+            or not isinstance(content, list)
+            or not all(isinstance(name, str) for name in content)
+        ):
             empty = f"an empty list; write {NO_CLASS}, or leave it blank if there is no label yet"
-            raise ValueError(f"has {empty if content == [] else f'the list {text}; write several classes as cat;dog'}")
+            raise ValueError(
+                f"has {empty if content == [] else f'the list {text}; write several classes as cat;dog'}"
+            )
     classes = tuple(dict.fromkeys(_composed(name.strip()) for name in content if name.strip()))
     if not any(name.casefold() == NO_CLASS for name in classes):
         return classes or None
@@ -495,7 +596,11 @@ def _classes(text: str) -> tuple[str, ...] | None:
 def joined(classes: Collection[str]) -> tuple[str, str] | None:
     """Returns the name of a class that joins others by a separator, with this separator; None if there is none."""
     for separator in _OTHERS:
-        parts = {name: [part.strip() for part in name.split(separator)] for name in classes if separator in name}
+        parts = {
+            name: [part.strip() for part in name.split(separator)]
+            for name in classes
+            if separator in name
+        }
         parts = {name: words for name, words in parts.items() if len(words) > 1 and all(words)}
         alone = {*classes} - {*parts}
         joints = collections.Counter(part for words in parts.values() for part in {*words})
@@ -517,6 +622,13 @@ def sharing_words(classes: Collection[str]) -> list[str]:
 
     Such a name may be several classes with a space between them, or one, as 'red fox' beside 'red panda' and 'fox'.
     """
-    words_of = {name: {*key.split()} for key, name in {names.key(name): name for name in sorted(classes)}.items()}
+    words_of = {
+        name: {*key.split()}
+        for key, name in {names.key(name): name for name in sorted(classes)}.items()
+    }
     count = collections.Counter(word for words in words_of.values() for word in words)
-    return sorted(name for name, words in words_of.items() if len(words) > 1 and all(count[word] > 1 for word in words))
+    return sorted(
+        name
+        for name, words in words_of.items()
+        if len(words) > 1 and all(count[word] > 1 for word in words)
+    )

@@ -17,16 +17,55 @@ _WORDS = {
 }
 _KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
 # What programs write where a value is missing.
-_NOTHING = {"nan", "none", "null", "na", "nil", "nat", "-1", "-1.0", "-", "--", "?", "??", "...", "\u2013", "\u2014"}
+_NOTHING = {
+    "nan",
+    "none",
+    "null",
+    "na",
+    "nil",
+    "nat",
+    "-1",
+    "-1.0",
+    "-",
+    "--",
+    "?",
+    "??",
+    "...",
+    "\u2013",
+    "\u2014",
+}
 _ERROR = re.compile(r"#[a-z/0]+[!?]")  # of a spreadsheet: #REF!, #DIV/0!
 # Names of classes in which pictures often wait for a class.
 _DOUBTFUL = {
-    *("unknown", "unsorted", "unclassified", "uncategorized", "uncategorised", "undefined", "unclear", "unsure"),
-    *("other", "others", "misc", "miscellaneous", "rest", "tolabel", "tosort", "todo", "tbd", "pending", "inbox"),
+    *(
+        "unknown",
+        "unsorted",
+        "unclassified",
+        "uncategorized",
+        "uncategorised",
+        "undefined",
+        "unclear",
+        "unsure",
+    ),
+    *(
+        "other",
+        "others",
+        "misc",
+        "miscellaneous",
+        "rest",
+        "tolabel",
+        "tosort",
+        "todo",
+        "tbd",
+        "pending",
+        "inbox",
+    ),
 }
 _NUMBER = re.compile(r"[+-]?\d{1,30}(\.\d{0,30})?", re.ASCII)
 # As in train_set, test-images, val2017, "Training data", test1.
-_USUAL = re.compile(rf"({'|'.join(_KINDS)})[ _.-]*(?:set|split|data|images?|imgs?|pictures|photos)?[ _.-]*(\d*)")
+_USUAL = re.compile(
+    rf"({'|'.join(_KINDS)})[ _.-]*(?:set|split|data|images?|imgs?|pictures|photos)?[ _.-]*(\d*)"
+)
 # Folders that programs, file systems and storage devices make beside or below images.
 _TOOLS = {
     *("@eadir", "#recycle", "@recycle", "#snapshot", "@recently-snapshot", "@tmp"),
@@ -107,7 +146,9 @@ def has_control_characters(name: str) -> bool:
 
 def quoted(name: str, beside: str = "") -> str:
     """Returns a name in quotation marks, with its code points if it looks the same as the one beside it."""
-    alike = name != beside and unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", beside)
+    alike = name != beside and unicodedata.normalize("NFC", name) == unicodedata.normalize(
+        "NFC", beside
+    )
     return ascii(name).replace("'", '"') if alike or not name.isprintable() else f'"{name}"'
 
 

@@ -17,7 +17,9 @@ _NAMES = (
     "astronaut.png brick.png camera.png cell.png chelsea.png china.jpg coffee.png coins.png flower.jpg grass.png "
     "gravel.png hubble_deep_field.jpg ihc.png moon.png motorcycle_left.png page.png retina.jpg rocket.jpg text.png"
 ).split()
-_FILES = [("sklearn" if name in ("china.jpg", "flower.jpg") else "skimage", name) for name in _NAMES]
+_FILES = [
+    ("sklearn" if name in ("china.jpg", "flower.jpg") else "skimage", name) for name in _NAMES
+]
 CLASSES = tuple(os.path.splitext(name)[0] for name in _NAMES)
 SIDE = 64
 TRAIN_PER_CLASS = 200
@@ -61,7 +63,10 @@ class Photos(tfds.core.GeneratorBasedBuilder):
             }
         )
         return tfds.core.DatasetInfo(
-            builder=self, description=self.__doc__, features=features, supervised_keys=("image", "label")
+            builder=self,
+            description=self.__doc__,
+            features=features,
+            supervised_keys=("image", "label"),
         )
 
     def _split_generators(self, dl_manager):
@@ -71,7 +76,9 @@ class Photos(tfds.core.GeneratorBasedBuilder):
         return {
             "train": self._generate_examples(train, TRAIN_PER_CLASS * len(train), seed=0),
             "test": self._generate_examples(test, TEST_PER_CLASS * len(test), seed=1),
-            "unlabelled": self._generate_examples(train, self.builder_config.unlabelled, seed=2, labelled=False),
+            "unlabelled": self._generate_examples(
+                train, self.builder_config.unlabelled, seed=2, labelled=False
+            ),
         }
 
     def _generate_examples(self, parts, count, seed, labelled=True):
@@ -89,7 +96,9 @@ def regions(split: str) -> list[Image.Image]:
     """Returns the region of each photograph that the split 'train' or 'test' may show, in the order of CLASSES."""
     part = {"train": _TRAIN_PART, "test": _TEST_PART}[split]
     # find_spec locates a package without importing it: importing sklearn takes a second.
-    roots = {package: os.path.dirname(importlib.util.find_spec(package).origin) for package in _FOLDERS}
+    roots = {
+        package: os.path.dirname(importlib.util.find_spec(package).origin) for package in _FOLDERS
+    }
     paths = [os.path.join(roots[package], _FOLDERS[package], file) for package, file in _FILES]
     return [region(Image.open(path).convert("RGB"), part) for path in paths]
 
@@ -105,7 +114,9 @@ def _crop(pixels: Image.Image, random: np.random.Generator) -> np.ndarray:
     """Returns a random square of a region, resized to uint8 [SIDE, SIDE, 3], mirrored in half of the cases."""
     square = int(random.integers(_SMALLEST_SQUARE, _LARGEST_SQUARE, endpoint=True))
     # Cut first: PIL's resize with a box also reads pixels around the box.
-    resized = np.asarray(cut(pixels, square, square, random).resize((SIDE, SIDE), Image.Resampling.LANCZOS))
+    resized = np.asarray(
+        cut(pixels, square, square, random).resize((SIDE, SIDE), Image.Resampling.LANCZOS)
+    )
     return resized[:, ::-1] if random.integers(2) else resized
 
 

@@ -48,7 +48,9 @@ def header(data: bytes) -> np.ndarray:
             return np.array(_gif_header(data), np.int64)
         image = _open(data)
         width, height = image.size
-        if image.format == "TIFF" and orientation(data) >= 5:  # Pillow's size is that of the image as shown
+        if (
+            image.format == "TIFF" and orientation(data) >= 5
+        ):  # Pillow's size is that of the image as shown
             width, height = height, width
         frames = 1 + getattr(image, "is_animated", False)
         return np.array([height, width, height * width, _bits(image), frames], np.int64)
@@ -89,7 +91,11 @@ def values(data: bytes) -> np.ndarray:
         grey = np.asarray(image).astype(np.float32)
         if image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_0:  # Pillow inverts only images of 8 bits
             grey = (65535 if _bits(image) == 16 else 0) - grey
-        return np.repeat(grey[..., None], 3, axis=-1) if image.mode[0] in "IF" else np.zeros(0, np.float32)
+        return (
+            np.repeat(grey[..., None], 3, axis=-1)
+            if image.mode[0] in "IF"
+            else np.zeros(0, np.float32)
+        )
     return np.zeros(0, np.float32)
 
 
@@ -120,7 +126,9 @@ def _gif_header(data: bytes) -> list[int]:
     place = 13 + palette(data[10])
     while data[place : place + 1] in _GIF_PARTS:
         if data[place] == _GIF_FRAME:
-            width, height, flags = struct.unpack_from("<HHB", data.ljust(place + 10, b"\0"), place + 5)
+            width, height, flags = struct.unpack_from(
+                "<HHB", data.ljust(place + 10, b"\0"), place + 5
+            )
             first = first or [height, width]
             frames, held, largest = frames + 1, held + height * width, max(largest, height * width)
             place += 11 + palette(flags)
@@ -135,8 +143,13 @@ def _gif_header(data: bytes) -> list[int]:
 
 def _open(data: bytes) -> ImageFile.ImageFile:
     # Not Image.open: it warns of large images, and refuses larger ones. See DataConfig.max_megapixels.
-    image = next(kind for begin, kind in _BY_BEGIN.items() if data.startswith(begin))(io.BytesIO(data))
-    for name in ("xmp", "XML:com.adobe.xmp"):  # Pillow also takes the orientation from there, other viewers do not.
+    image = next(kind for begin, kind in _BY_BEGIN.items() if data.startswith(begin))(
+        io.BytesIO(data)
+    )
+    for name in (
+        "xmp",
+        "XML:com.adobe.xmp",
+    ):  # Pillow also takes the orientation from there, other viewers do not.
         image.info.pop(name, None)
     return image
 
@@ -153,7 +166,9 @@ def _sixteen_bit_colours(data: bytes) -> np.ndarray:
         modes = {tile.args[0][:-1] for tile in image.tile}
         if image.tag_v2.get(_PLANES) == _SEPARATE or not modes <= {"RGB;16", "RGBA;16", "RGBX;16"}:
             raise ValueError("a kind of TIFF of which Pillow reads 8 bits only")
-        image.tile = [tile._replace(args=(tile.args[0][:-1] + order, *tile.args[1:])) for tile in image.tile]
+        image.tile = [
+            tile._replace(args=(tile.args[0][:-1] + order, *tile.args[1:])) for tile in image.tile
+        ]
         # Compressed files are unpacked in this machine's byte order.
         native = all(tile.codec_name == "libtiff" for tile in image.tile)
         little = native or data.startswith(b"II")

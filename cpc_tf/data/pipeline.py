@@ -87,16 +87,22 @@ def image_views(
     """
 
     def once(view):
-        return source.ordered().map(lambda e: {**e, "counter": e["counter"] + view * source.num_examples})
+        return source.ordered().map(
+            lambda e: {**e, "counter": e["counter"] + view * source.num_examples}
+        )
 
     prepare = _cut(source, RandomSizedCrop(), geometry, augmentation, seed, decoded)
-    return _batched(tf.data.Dataset.range(views).flat_map(once), prepare, batch_size, drop_remainder=False)
+    return _batched(
+        tf.data.Dataset.range(views).flat_map(once), prepare, batch_size, drop_remainder=False
+    )
 
 
 def _cut(source, view, geometry, augmentation, seed, decoded, indexed=False):
     def prepare(example):
         def cut():
-            image = functools.cache(functools.partial(source.decode, example["encoded"]))  # once for all views
+            image = functools.cache(
+                functools.partial(source.decode, example["encoded"])
+            )  # once for all views
             drawn = example["counter"], geometry, augmentation, seed
             return {name: one.cut(image, *drawn) for name, one in view.views.items()}
 
@@ -109,12 +115,19 @@ def _cut(source, view, geometry, augmentation, seed, decoded, indexed=False):
 
 
 def black_unless(
-    decoded: Select, place: tf.Tensor, make: Callable[[], dict[str, tf.Tensor]], shapes: dict[str, Sequence[int]]
+    decoded: Select,
+    place: tf.Tensor,
+    make: Callable[[], dict[str, tf.Tensor]],
+    shapes: dict[str, Sequence[int]],
 ) -> dict[str, tf.Tensor]:
     """Returns make(), uint8 of these shapes, or zeros if the image at this place is not to be `decoded`."""
     if decoded is None:
         return make()
-    return tf.cond(decoded(place), make, lambda: {name: tf.zeros(shape, tf.uint8) for name, shape in shapes.items()})
+    return tf.cond(
+        decoded(place),
+        make,
+        lambda: {name: tf.zeros(shape, tf.uint8) for name, shape in shapes.items()},
+    )
 
 
 def plain_patches(
@@ -166,10 +179,14 @@ def plain_images(
 def _plain(source, geometry, batch_size, every, key, cut, decoded):
     def prepare(example):
         def plain():
-            return {key: views.plain_crop(source.decode(example["encoded"], geometry.resize), geometry)}
+            return {
+                key: views.plain_crop(source.decode(example["encoded"], geometry.resize), geometry)
+            }
 
         side = geometry.image_size
-        image = black_unless(decoded, example["counter"] // every, plain, {key: [side, side, 3]})[key]
+        image = black_unless(decoded, example["counter"] // every, plain, {key: [side, side, 3]})[
+            key
+        ]
         return {key: cut(image), "label": example["label"]}
 
     return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
@@ -189,12 +206,17 @@ def endless(
     rows, rest = divmod(global_batch, hosts)
     per_batch = per_batch or rows
     if rest or rows % per_batch:
-        raise ValueError(f"--batch_size={global_batch} is not a multiple of {hosts} hosts x {per_batch} images")
+        raise ValueError(
+            f"--batch_size={global_batch} is not a multiple of {hosts} hosts x {per_batch} images"
+        )
     select = None if hosts == 1 else (lambda counter: counter % global_batch // rows == host)
     share = source.share(host, hosts) if hosts > 1 else None
     if share:
         examples = share.stream(seed, start_step * rows).map(
-            lambda e: {**e, "counter": e["counter"] // rows * global_batch + host * rows + e["counter"] % rows}
+            lambda e: {
+                **e,
+                "counter": e["counter"] // rows * global_batch + host * rows + e["counter"] % rows,
+            }
         )
     else:
         examples = source.stream(seed, start_step * global_batch, select)

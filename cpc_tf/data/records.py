@@ -14,12 +14,24 @@ import tensorflow_datasets as tfds
 
 from cpc_tf import files
 from cpc_tf.data import walk
-from cpc_tf.data.source import FOREVER, NO_LABEL, SHARDS, WINDOW, About, Examples, Select, SplitError, random_key
+from cpc_tf.data.source import (
+    FOREVER,
+    NO_LABEL,
+    SHARDS,
+    WINDOW,
+    About,
+    Examples,
+    Select,
+    SplitError,
+    random_key,
+)
 from cpc_tf.progress import Progress
 from cpc_tf.settings import ConfigError
 
 FRAME = 16  # bytes around a record: its length and a checksum before it, another one behind
-REMEMBERED = 64 << 20  # bytes of files from which on an index is written to disk: fewer are read again in a second
+REMEMBERED = (
+    64 << 20
+)  # bytes of files from which on an index is written to disk: fewer are read again in a second
 _READ_BUFFER = 8 << 20  # bytes; TensorFlow's default of 256 kB makes remote reads slow
 _BATCH = 256  # records of a file that are in memory together
 _FILES = 4  # read at the same time
@@ -60,7 +72,9 @@ class Records(Examples):
         self._takes = np.array([piece.take for piece in instructions], np.int64)
         self._window, self._begin, self._info = window, 0, builder.info
         self._largest = int(self._takes.max())
-        self.about = About("", {name: builder.info.splits[name].num_examples for name in builder.info.splits})
+        self.about = About(
+            "", {name: builder.info.splits[name].num_examples for name in builder.info.splits}
+        )
 
     def share(self, host: int, hosts: int) -> Records | None:
         if not self.shared:
@@ -69,23 +83,31 @@ class Records(Examples):
         share.num_examples = self.num_examples // hosts
         share._begin = host * share.num_examples
         if not share.num_examples:
-            raise ConfigError(f"--share_records: {self.num_examples} records cannot be shared among {hosts} hosts")
+            raise ConfigError(
+                f"--share_records: {self.num_examples} records cannot be shared among {hosts} hosts"
+            )
         return share
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         epochs = tf.data.Dataset.range(start // self.num_examples, FOREVER)
         # Only the first epoch has something to skip.
         windows = epochs.flat_map(
-            lambda epoch: self._windows(seed, epoch, tf.maximum(start - epoch * self.num_examples, 0))
+            lambda epoch: self._windows(
+                seed, epoch, tf.maximum(start - epoch * self.num_examples, 0)
+            )
         )
         # The next window is read while this one is used up.
         pieces = windows.prefetch(1).flat_map(
             lambda position, window: self._shuffled(seed, position, window, start, select)
         )
-        return pieces.unbatch().map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        return pieces.unbatch().map(
+            self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        )
 
     def ordered(self) -> tf.data.Dataset:
-        records = self._records(tf.range(len(self._files)), tf.constant(0, tf.int64), self.num_examples).enumerate()
+        records = self._records(
+            tf.range(len(self._files)), tf.constant(0, tf.int64), self.num_examples
+        ).enumerate()
         return records.map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     @property
@@ -136,7 +158,9 @@ class Records(Examples):
             shard = order[number]
             start = ends[number] - takes[number]
             before, count = tf.maximum(first - start, 0), tf.minimum(last - start, takes[number])
-            records = tf.data.TFRecordDataset(tf.gather(self._files, shard), buffer_size=_READ_BUFFER)
+            records = tf.data.TFRecordDataset(
+                tf.gather(self._files, shard), buffer_size=_READ_BUFFER
+            )
             return records.skip(tf.gather(self._skips, shard) + before).take(count - before)
 
         shards = tf.data.Dataset.range(first_shard, last_shard + 1)
@@ -157,7 +181,9 @@ class Records(Examples):
         counters = tf.range(tf.maximum(position, start), position + tf.size(window, tf.int64))
         if select is not None:
             counters = counters[select(counters)]
-        pieces = tf.data.Dataset.from_tensor_slices((counters, tf.gather(order, counters - position))).batch(_PIECE)
+        pieces = tf.data.Dataset.from_tensor_slices(
+            (counters, tf.gather(order, counters - position))
+        ).batch(_PIECE)
         return pieces.map(lambda counters, places: (counters, tf.gather(window, places)))
 
     @abc.abstractmethod
@@ -203,7 +229,9 @@ def index_of(pieces: Sequence[Piece], label: str, dataset: str) -> RecordIndex:
 
     def is_sound(pieces, offsets, labels):
         kinds = [(wanted.shape, kind) for kind in (np.int32, np.int64, np.int64)]
-        if [(each.shape, each.dtype) for each in (pieces, offsets, labels)] != kinds or (pieces != wanted).any():
+        if [(each.shape, each.dtype) for each in (pieces, offsets, labels)] != kinds or (
+            pieces != wanted
+        ).any():
             return False
         return bool(((offsets >= 0) & (offsets <= stats[wanted, 0] - FRAME)).all())
 
@@ -225,10 +253,16 @@ def _read(pieces, label, size, dataset):
         """Gives (number of the piece, lengths of some records, labels of those that belong to it)."""
         records = tf.data.TFRecordDataset(tf.gather(paths, number), buffer_size=_READ_BUFFER)
         skip = tf.gather(tf.constant(skips, tf.int64), number)
-        records = records.take(skip + tf.gather(tf.constant(takes, tf.int64), number)).batch(_BATCH).enumerate()
+        records = (
+            records.take(skip + tf.gather(tf.constant(takes, tf.int64), number))
+            .batch(_BATCH)
+            .enumerate()
+        )
         # The first records of a file may belong to no piece.
         begin = lambda n: tf.clip_by_value(skip - n * _BATCH, 0, _BATCH)  # noqa: E731
-        return records.map(lambda n, batch: (number, tf.strings.length(batch), labels(batch[begin(n) :])))
+        return records.map(
+            lambda n, batch: (number, tf.strings.length(batch), labels(batch[begin(n) :]))
+        )
 
     def labels(batch):
         if not label:
@@ -247,7 +281,10 @@ def _read(pieces, label, size, dataset):
         progress.update(done // _MB)
         if size >= _SHOWN and _LINES * done // size > tenths:
             tenths = _LINES * done // size
-            print(f"reading {dataset} once for labels and places of its records, MB: {progress}", flush=True)
+            print(
+                f"reading {dataset} once for labels and places of its records, MB: {progress}",
+                flush=True,
+            )
     ends = [np.cumsum(np.concatenate(each)) - np.concatenate(each) for each in lengths]
     return RecordIndex(
         pieces=np.repeat(np.arange(len(pieces), dtype=np.int32), takes),

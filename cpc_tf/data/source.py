@@ -73,7 +73,9 @@ class About(NamedTuple):
     """Information on a split for the user."""
 
     split: str = ""  # its name in the dataset, if that may differ from the one asked for
-    splits: Mapping[str, int] = {}  # {split: its examples} of all splits of the dataset, as far as they are known
+    splits: Mapping[
+        str, int
+    ] = {}  # {split: its examples} of all splits of the dataset, as far as they are known
     notes: tuple[str, ...] = ()  # lines on what is left out or taken for something else
     unlabelled: str = ""  # why there are no labels
 
@@ -85,7 +87,9 @@ class Examples(abc.ABC):
     class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
     about = About()
     edition, marked = "", "label"  # see `inventory`
-    intensity_range: decode.IntensityRange | None = None  # of images of more than 8 bits, see `decode.decode`
+    intensity_range: decode.IntensityRange | None = (
+        None  # of images of more than 8 bits, see `decode.decode`
+    )
 
     @abc.abstractmethod
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
@@ -106,7 +110,9 @@ class Examples(abc.ABC):
 
     def described(self) -> str:
         """Returns counts and a digest, which other files, labels or names of classes would change."""
-        digest = hashlib.sha256(f"{self.inventory()['digest']} {self.intensity_range}".encode()).hexdigest()[:8]
+        digest = hashlib.sha256(
+            f"{self.inventory()['digest']} {self.intensity_range}".encode()
+        ).hexdigest()[:8]
         return f"{self.num_examples:,} images, {len(self.class_names)} classes, digest {digest}"
 
     def inventory(self) -> dict[str, Any]:
@@ -120,7 +126,11 @@ class Examples(abc.ABC):
           marked: what the marks are: 'label' or 'boxes'.
           files: {name: [bytes, mark]}; None of more than MOST_LISTED files.
         """
-        about = {"edition": self.edition, "images": self.num_examples, "classes": list(self.class_names)}
+        about = {
+            "edition": self.edition,
+            "images": self.num_examples,
+            "classes": list(self.class_names),
+        }
         digest, files = hashlib.sha256(repr(about).encode()), {}
         for name, size, mark in self.files():
             digest.update(f"{name}\n{size} {mark}\n".encode())
@@ -247,7 +257,9 @@ class Joined(IndexedSource):
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
         count = self._first.num_examples
-        return tf.cond(index < count, lambda: self._first.read(index), lambda: self._second.read(index - count))
+        return tf.cond(
+            index < count, lambda: self._first.read(index), lambda: self._second.read(index - count)
+        )
 
     def labels(self) -> np.ndarray:
         return np.concatenate([source.labels() for source in self._sources])

@@ -39,11 +39,16 @@ def read(data: DataConfig) -> Table:
     paths = walk.images(root)
     if not paths:
         kinds = " ".join(walk.EXTENSIONS)
-        raise ConfigError(f"{data.flag}: no images in it or in its folders; extensions that are read: {kinds}")
+        raise ConfigError(
+            f"{data.flag}: no images in it or in its folders; extensions that are read: {kinds}"
+        )
     base, splits = top_of(paths), split_folders(paths, data)
     bases = {split: f"{base}{split}/" for split in splits} or {"train": base}
     splits = splits or {"train": np.arange(len(paths))}
-    files, about = np.array(paths, object), {"cache_dir": data.data_dir, "max_megapixels": data.max_megapixels}
+    files, about = (
+        np.array(paths, object),
+        {"cache_dir": data.data_dir, "max_megapixels": data.max_megapixels},
+    )
     table = Table(root, files, splits, bases, data.flag, base, **about)
     if isinstance(data, PicturesConfig) and data.labels:
         table = labels.add(table, data)
@@ -64,16 +69,22 @@ def _with_test(table, seed):
     test = {*draws.held_out(table.names, rows, class_of, base, seed, TEST_PART, together)}
     if not test:
         return table
-    if table.labels is not None:  # pictures without a label go with their group: the encoder must not see it either
+    if (
+        table.labels is not None
+    ):  # pictures without a label go with their group: the encoder must not see it either
         groups = {together[row] for row in test if row in together}
         test |= {row for row in rows if together.get(row) in groups}
     tested = np.array(sorted(row for row in test if not table.accepted[row]), np.int64)
     splits = {train: np.array([row for row in rows if row not in test], np.int64), "test": tested}
-    notes = [f"no folder val or test: a fifth of each class is the split test, drawn with seed {seed}"]
+    notes = [
+        f"no folder val or test: a fifth of each class is the split test, drawn with seed {seed}"
+    ]
     if together:
         count = len({*together.values()})
         groups = f"{count} group{'s' * (count > 1)}"
-        notes.append(f"drawn together: {len(together)} images in {groups}, of --labels or of copies of one picture")
+        notes.append(
+            f"drawn together: {len(together)} images in {groups}, of --labels or of copies of one picture"
+        )
     splits, bases = {**table.splits, **splits}, {**table.bases, "test": base}
     return dataclasses.replace(table, splits=splits, bases=bases, notes=(*table.notes, *notes))
 
@@ -119,7 +130,9 @@ def _piece(table, part, split, seed):
                 hint = f"; --labelled={folder.partition(':')[2]} instead tests on a fifth of each class"
         if not hint and not any(map(names.meaning, table.splits)):
             first = min(table.splits)
-            hint = f"; parts of one are splits, too: --split={first}[:80%] --test_split={first}[80%:]"
+            hint = (
+                f"; parts of one are splits, too: --split={first}[:80%] --test_split={first}[80%:]"
+            )
         raise SplitError(split, f"{folder} has {listed(sorted(table.splits))}{hint}")
     rows = table.splits[name]
     if table.find(part) or match["slice"] is None:
@@ -128,8 +141,13 @@ def _piece(table, part, split, seed):
     class_of = classes.strata(table, [name])
     together = draws.together(table, rows.tolist(), [row for row in rows.tolist() if class_of[row]])
     group_of = lambda row: together.get(row, row)  # noqa: E731
-    ordered = draws.stratified(table.names, rows.tolist(), class_of, table.bases[name], seed, together)
-    labelled, others = [row for row in ordered if class_of[row]], [row for row in ordered if not class_of[row]]
+    ordered = draws.stratified(
+        table.names, rows.tolist(), class_of, table.bases[name], seed, together
+    )
+    labelled, others = (
+        [row for row in ordered if class_of[row]],
+        [row for row in ordered if not class_of[row]],
+    )
     bound = {*map(group_of, labelled)}  # groups go where those of them with labels go
     cut = _sliced(labelled, match["slice"], split, group_of) if labelled else []
     groups = {*map(group_of, cut)}
@@ -146,11 +164,15 @@ def _sliced(rows, text, split, group_of, clipped=False):
     an end of the slice would cut lies before that end.
     """
     if clipped and "%" not in text:
-        start, stop, _ = slice(*(int(number) if number else None for number in text.split(":"))).indices(len(rows))
+        start, stop, _ = slice(
+            *(int(number) if number else None for number in text.split(":"))
+        ).indices(len(rows))
     else:
         try:
             instruction = tfds.core.ReadInstruction.from_spec(f"all_files[{text}]")
-            cut = instruction.to_absolute({"all_files": types.SimpleNamespace(num_examples=len(rows))})[0]
+            cut = instruction.to_absolute(
+                {"all_files": types.SimpleNamespace(num_examples=len(rows))}
+            )[0]
         except (ValueError, AssertionError) as error:
             why = f"[{text}] is no slice of its {len(rows)} images, such as [:80%] or [100:]"
             raise SplitError(split, why) from error

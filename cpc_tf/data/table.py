@@ -66,14 +66,22 @@ class Table:
         accepted = np.zeros(len(files), bool) if self.accepted is None else self.accepted
         stats = walk.stats(self.root, files) if self.stats is None else self.stats
         looked = np.zeros([len(files), FINDINGS], np.int64) if self.looked is None else self.looked
-        values = {"files": files, "groups": groups, "accepted": accepted, "stats": stats, "looked": looked}
+        values = {
+            "files": files,
+            "groups": groups,
+            "accepted": accepted,
+            "stats": stats,
+            "looked": looked,
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @functools.cached_property
     def multi_label(self) -> bool:
         """Whether pictures may have any number of classes, as some in the table have."""
-        return self.labels is not None and any(names is not None and len(names) != 1 for names in self.labels)
+        return self.labels is not None and any(
+            names is not None and len(names) != 1 for names in self.labels
+        )
 
     def key(self, rules: str, rows: Iterable[int]) -> Iterator[str]:
         """Yields what a cached result about the files of some rows depends on; `rules` tells what else."""
@@ -113,7 +121,9 @@ def split_folders(paths: Sequence[str], data: DataConfig) -> dict[str, np.ndarra
         if slash:
             rows[top].append(row)
     tops = sorted(rows)
-    if data.top_folders == "splits" or (data.top_folders == "auto" and _are_splits(tops, data.flag)):
+    if data.top_folders == "splits" or (
+        data.top_folders == "auto" and _are_splits(tops, data.flag)
+    ):
         return {top: np.array(rows[top]) for top in tops}
     return {}
 
@@ -125,19 +135,30 @@ def top_of(paths: Sequence[str]) -> str:
         parts = [path[len(base) :].split("/", 2) for path in paths]
         tops = {part[0] for part in parts}
         # A folder without folders is a class, or all there is.
-        if len(tops) != 1 or names.meaning(top := tops.pop()) or not any(len(part) > 2 for part in parts):
+        if (
+            len(tops) != 1
+            or names.meaning(top := tops.pop())
+            or not any(len(part) > 2 for part in parts)
+        ):
             return base
         base += f"{top}/"
 
 
 def _are_splits(tops, flag):
     usual = {top: meaning for top in tops if (meaning := names.meaning(top))}
-    twins = [(one, other) for one in usual for other in usual if one < other and usual[one] == usual[other]]
+    twins = [
+        (one, other)
+        for one in usual
+        for other in usual
+        if one < other and usual[one] == usual[other]
+    ]
     kinds = {meaning.kind for meaning in usual.values()} - {names.UNLABELLED}
     if kinds and (len(usual) == len(tops) or ("train" in kinds and len(kinds) > 1)):
         if twins:
             pair = " and ".join(twins[0])
-            raise ConfigError(f"{flag}: its folders {pair} mean the same split; join them or rename one")
+            raise ConfigError(
+                f"{flag}: its folders {pair} mean the same split; join them or rename one"
+            )
         return True
     hinted = set().union(*map(names.kinds_within, tops))
     if kinds or ("train" in hinted and hinted & {"val", "test"}):
@@ -159,7 +180,11 @@ def find(split: str, available: Collection[str]) -> str | None:
     if not wanted:
         return None
     usual = [(name, meaning) for name in available if (meaning := names.meaning(name))]
-    same = [name for name, (kind, number) in usual if kind == wanted.kind and wanted.number in ("", number)]
+    same = [
+        name
+        for name, (kind, number) in usual
+        if kind == wanted.kind and wanted.number in ("", number)
+    ]
     return same[0] if len(same) == 1 else None
 
 

@@ -20,7 +20,9 @@ GREY = 128  # fills what an image does not cover, as in the canvas of a detector
 _LONGEST = 4  # longer side of a cropped image, in shorter sides: a strip would fill the memory
 
 
-def resize(image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor | None = None) -> tf.Tensor:
+def resize(
+    image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor | None = None
+) -> tf.Tensor:
     """Resizes an image, uint8 [H, W, 3] -> uint8 [height, width, 3]; without `width`, to a square.
 
     The aspect ratio is not kept, so the whole image is used, as in appendix A.
@@ -38,12 +40,16 @@ def resize(image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor | N
             lambda: tf.cast(image, tf.float32),
         )
         changed = tf.cond(
-            tf.reduce_any(between < after), lambda: tf.image.resize(shrunk, after, method="bilinear"), lambda: shrunk
+            tf.reduce_any(between < after),
+            lambda: tf.image.resize(shrunk, after, method="bilinear"),
+            lambda: shrunk,
         )
         return tf.cast(tf.round(changed), tf.uint8)
 
     resized = tf.cond(tf.reduce_all(before == after), lambda: image, change)
-    return tf.ensure_shape(resized, [*(side if isinstance(side, int) else None for side in sides), 3])
+    return tf.ensure_shape(
+        resized, [*(side if isinstance(side, int) else None for side in sides), 3]
+    )
 
 
 def fit(image: tf.Tensor, side: int, mode: str = SQUASH) -> tf.Tensor:
@@ -89,7 +95,9 @@ def random_crop(image: tf.Tensor, side: int, seed: int, counter: tf.Tensor) -> t
 
     def corner(axis):
         # Two numbers each time, of which one is used: a square image has the crops that it had when all were square.
-        numbers = tf.random.stateless_uniform([2], key, minval=0, maxval=size[axis] - side + 1, dtype=tf.int32)
+        numbers = tf.random.stateless_uniform(
+            [2], key, minval=0, maxval=size[axis] - side + 1, dtype=tf.int32
+        )
         return numbers[axis]
 
     crop = tf.slice(image, [corner(0), corner(1), 0], [side, side, 3])
@@ -97,7 +105,12 @@ def random_crop(image: tf.Tensor, side: int, seed: int, counter: tf.Tensor) -> t
 
 
 def random_sized_crop(
-    image: tf.Tensor, side: int, least_area: float, stretch: float, seed: int, *counters: tf.Tensor | int
+    image: tf.Tensor,
+    side: int,
+    least_area: float,
+    stretch: float,
+    seed: int,
+    *counters: tf.Tensor | int,
 ) -> tf.Tensor:
     """Cuts and resizes a random part (Szegedy et al. 2014, Inception), uint8 [H, W, 3] -> uint8 [side, side, 3].
 
@@ -149,10 +162,14 @@ def grid_of_patches(image: tf.Tensor, patch: int, stride: int) -> tf.Tensor:
     starts = range(0, image.shape[0] - patch + 1, stride)
     # Slices and stack are 40 times faster than tf.image.extract_patches, which computes in float32.
     rows = tf.stack([image[top : top + patch] for top in starts])  # [R, patch, S, 3]
-    return tf.stack([rows[:, :, left : left + patch] for left in starts], axis=1)  # [R, C, patch, patch, 3]
+    return tf.stack(
+        [rows[:, :, left : left + patch] for left in starts], axis=1
+    )  # [R, C, patch, patch, 3]
 
 
-Decode = Callable[[int], tf.Tensor]  # least side, see `decode.decode` -> the pixels of an image, uint8 [H, W, 3]
+Decode = Callable[
+    [int], tf.Tensor
+]  # least side, see `decode.decode` -> the pixels of an image, uint8 [H, W, 3]
 Geometry = Union[GeometryConfig, ImageConfig]  # each view takes one of the two
 
 
@@ -208,7 +225,9 @@ class WholeImage(View):
     seen = "whole images"
 
     def cut(self, image, counter, geometry, augmentation, seed):
-        return PatchGrid().cut(image, counter, geometry.whole, augmentation, seed)[0, 0]  # the only patch
+        return PatchGrid().cut(image, counter, geometry.whole, augmentation, seed)[
+            0, 0
+        ]  # the only patch
 
 
 class RandomSizedCrop(View):
@@ -238,7 +257,9 @@ class PlainAndAugmented(View):
     def cut(self, image, counter, geometry, augmentation, seed):
         crop = _crops(image, geometry, geometry.crop_area, geometry.crop_stretch, seed, [[counter]])
         plain = augment.at_test(crop, augmentation.policy)
-        return tf.concat([plain, _augmented(crop, augmentation, seed, counter)], 0)[:, 0]  # [2, 1, S, S, 3]
+        return tf.concat([plain, _augmented(crop, augmentation, seed, counter)], 0)[
+            :, 0
+        ]  # [2, 1, S, S, 3]
 
 
 class SeveralCrops(View):
@@ -280,7 +301,9 @@ def _crops(image, geometry, least_area, stretch, seed, keys):
     """Cuts a random-sized crop for each of K lists of counters, as a grid of one row: uint8 [1, K, S, S, 3]."""
     side = geometry.image_size
     pixels = image(int(side / least_area**0.5))  # so that the smallest crop is not enlarged
-    crops = [random_sized_crop(pixels, side, least_area, stretch, seed, *counters) for counters in keys]
+    crops = [
+        random_sized_crop(pixels, side, least_area, stretch, seed, *counters) for counters in keys
+    ]
     if geometry.mirror:
         crops = [mirror(crop, seed, *counters) for crop, counters in zip(crops, keys)]
     return tf.stack(crops)[None]

@@ -57,7 +57,9 @@ def images(root: str) -> list[str]:
     odd = [name for name in others if extension(name) not in _NO_IMAGES]
     by_content = [name for name, yes in zip(odd, in_threads(is_image, odd)) if yes]
     if misnamed := [name for name in by_content if extension(name)]:
-        message = "%s: skipped: %d images with other extensions, which are not read; rename them: %s"
+        message = (
+            "%s: skipped: %d images with other extensions, which are not read; rename them: %s"
+        )
         logging.warning(message, root, len(misnamed), listed(misnamed))
     paths = [name for name in wanted if extension(name) in EXTENSIONS]
     return sorted([*paths, *(name for name in by_content if not extension(name))])
@@ -147,10 +149,18 @@ def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Name
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
     if skipped:
-        kinds = "; ".join(f"{len(some)} {kind}, e.g. {escaped(min(some))}" for kind, some in sorted(skipped.items()))
+        kinds = "; ".join(
+            f"{len(some)} {kind}, e.g. {escaped(min(some))}"
+            for kind, some in sorted(skipped.items())
+        )
         logging.warning("%s: skipped: %s", root, kinds)
     if outside:  # in a stranger's folder they may lead to private pictures
-        logging.warning("%s: %d links lead out of it and are followed: %s", root, len(outside), listed(sorted(outside)))
+        logging.warning(
+            "%s: %d links lead out of it and are followed: %s",
+            root,
+            len(outside),
+            listed(sorted(outside)),
+        )
     return Names(*map(sorted, names))
 
 
@@ -158,7 +168,9 @@ def folders(root: str) -> list[str]:
     """Returns the names of the folders directly in a folder that `files` would read, sorted; none if unreadable."""
     try:
         entries = _entries(root, lambda name: not extension(name))
-        return sorted(e.name for e in entries if _is_folder(e) and _is_text(e.name) and not is_skipped(e.name))
+        return sorted(
+            e.name for e in entries if _is_folder(e) and _is_text(e.name) and not is_skipped(e.name)
+        )
     except (OSError, tf.errors.OpError, UnicodeError):
         return []
 
@@ -191,14 +203,22 @@ def _walk(root, extensions, deep, skipped, outside):
                 continue
             for entry in entries:
                 name = f"{folder}/{entry.name}" if folder else entry.name
-                leads_out = entry.is_symlink() and not os.path.join(os.path.realpath(entry.path), "").startswith(top)
+                leads_out = entry.is_symlink() and not os.path.join(
+                    os.path.realpath(entry.path), ""
+                ).startswith(top)
                 is_folder, wanted = _is_folder(entry), extension(entry.name) in extensions
                 if is_skipped(entry.name):
                     if is_folder and not entry.is_symlink():
                         path = entry.path
-                        for inner, _, inside in os.walk(path) if _is_local(path) else tf.io.gfile.walk(path):
+                        for inner, _, inside in (
+                            os.walk(path) if _is_local(path) else tf.io.gfile.walk(path)
+                        ):
                             inner = f"{name}/{inner[len(path) :].strip('/')}".rstrip("/")
-                            if images := [f"{inner}/{file}" for file in inside if extension(file) in extensions]:
+                            if images := [
+                                f"{inner}/{file}"
+                                for file in inside
+                                if extension(file) in extensions
+                            ]:
                                 skipped["files in hidden folders or folders of tools"] += images
                     elif wanted:
                         skipped["hidden files"].append(name)
@@ -244,7 +264,11 @@ def _entries(folder: str, ask: Callable[[str], bool]) -> list[os.DirEntry | _Buc
         with os.scandir(folder) as entries:
             return list(entries)
     entries = [(entry.rstrip("/"), entry.endswith("/")) for entry in tf.io.gfile.listdir(folder)]
-    return [_BucketEntry(name, os.path.join(folder, name), marked, ask(name)) for name, marked in entries if name]
+    return [
+        _BucketEntry(name, os.path.join(folder, name), marked, ask(name))
+        for name, marked in entries
+        if name
+    ]
 
 
 def _is_folder(entry):

@@ -22,7 +22,9 @@ MAX_RATIO = 1000 / 16
 TILE = 512  # boxes that `non_max_suppression` compares at a time
 
 
-def anchor_grid(rows: int, columns: int, stride: float, sizes: Sequence[float], ratios: Sequence[float]) -> np.ndarray:
+def anchor_grid(
+    rows: int, columns: int, stride: float, sizes: Sequence[float], ratios: Sequence[float]
+) -> np.ndarray:
     """Returns boxes of several sizes and shapes around the centre of each cell of a feature map (Ren et al. 2015).
 
     Args:
@@ -34,8 +36,12 @@ def anchor_grid(rows: int, columns: int, stride: float, sizes: Sequence[float], 
       float32 [rows * columns * len(sizes) * len(ratios), 4], cell by cell; they may reach beyond the image.
     """
     size, root = np.meshgrid(sizes, np.sqrt(ratios), indexing="ij")
-    half = 0.5 * np.stack([size * root, size / root], -1).reshape(-1, 2)  # [S*R, 2]: heights and widths
-    y, x = np.meshgrid((np.arange(rows) + 0.5) * stride, (np.arange(columns) + 0.5) * stride, indexing="ij")
+    half = 0.5 * np.stack([size * root, size / root], -1).reshape(
+        -1, 2
+    )  # [S*R, 2]: heights and widths
+    y, x = np.meshgrid(
+        (np.arange(rows) + 0.5) * stride, (np.arange(columns) + 0.5) * stride, indexing="ij"
+    )
     centre = np.stack([y, x], -1).reshape(-1, 1, 2)  # [rows*columns, 1, 2]
     return np.concatenate([centre - half, centre + half], -1).reshape(-1, 4).astype(np.float32)
 
@@ -70,7 +76,9 @@ def clip(boxes: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
     return tf.clip_by_value(boxes, 0.0, tf.concat([sizes, sizes], -1)[:, None, :])
 
 
-def encode(boxes: tf.Tensor, anchors: tf.Tensor, weights: Sequence[float] = REGION_WEIGHTS) -> tf.Tensor:
+def encode(
+    boxes: tf.Tensor, anchors: tf.Tensor, weights: Sequence[float] = REGION_WEIGHTS
+) -> tf.Tensor:
     """Returns the codes [..., 4] of boxes [..., 4] relative to anchors [..., 4], multiplied by `weights`.
 
     A code is the shift of the centre in units of the anchor's sides, and the logarithms of the ratios of the sides. It
@@ -80,10 +88,14 @@ def encode(boxes: tf.Tensor, anchors: tf.Tensor, weights: Sequence[float] = REGI
     proper = tf.reduce_all((size > 0) & (unit > 0), -1, keepdims=True)  # [..., 1]
     size, unit = tf.where(proper, size, 1.0), tf.where(proper, unit, 1.0)
     shift = (centres(boxes) - centres(anchors)) / unit
-    return tf.where(proper, tf.concat([shift, tf.math.log(size / unit)], -1) * tf.constant(weights), 0.0)
+    return tf.where(
+        proper, tf.concat([shift, tf.math.log(size / unit)], -1) * tf.constant(weights), 0.0
+    )
 
 
-def decode(deltas: tf.Tensor, anchors: tf.Tensor, weights: Sequence[float] = REGION_WEIGHTS) -> tf.Tensor:
+def decode(
+    deltas: tf.Tensor, anchors: tf.Tensor, weights: Sequence[float] = REGION_WEIGHTS
+) -> tf.Tensor:
     """Returns boxes [..., 4] from their codes `deltas` [..., 4]; the inverse of `encode`."""
     deltas = deltas / tf.constant(weights)
     unit = sides(anchors)
@@ -188,15 +200,22 @@ def detect(
     boxes = decode(deltas, proposals[:, :, None], REGION_WEIGHTS)
     boxes = clip(tf.reshape(boxes, [-1, count * classes, 4]), sizes)  # [B, K*C, 4]
     # Each class of each image on its own: [B*C, K, 4] and [B*C, K].
-    boxes = tf.reshape(tf.transpose(tf.reshape(boxes, [-1, count, classes, 4]), [0, 2, 1, 3]), [-1, count, 4])
+    boxes = tf.reshape(
+        tf.transpose(tf.reshape(boxes, [-1, count, classes, 4]), [0, 2, 1, 3]), [-1, count, 4]
+    )
     scores = tf.reshape(tf.transpose(scores, [0, 2, 1]), [-1, count])
     most = min(config.detections, count)  # of each class
     taken, valid = non_max_suppression(boxes, scores, count, most, config.detection_nms_iou)
-    boxes = tf.reshape(tf.gather(boxes, taken, batch_dims=1), [-1, classes * most, 4])  # [B, C*most, 4]
+    boxes = tf.reshape(
+        tf.gather(boxes, taken, batch_dims=1), [-1, classes * most, 4]
+    )  # [B, C*most, 4]
     scores = tf.where(valid, tf.gather(scores, taken, batch_dims=1), 0.0)
     scores = tf.reshape(scores, [-1, classes * most])  # [B, C*most]; 0: not a detection
     missing = max(0, config.detections - classes * most)
-    boxes, scores = tf.pad(boxes, [[0, 0], [0, missing], [0, 0]]), tf.pad(scores, [[0, 0], [0, missing]])
+    boxes, scores = (
+        tf.pad(boxes, [[0, 0], [0, missing], [0, 0]]),
+        tf.pad(scores, [[0, 0], [0, missing]]),
+    )
     scores, order = tf.math.top_k(scores, config.detections)
     valid = scores > 0
     return Detections(

@@ -28,7 +28,12 @@ from cpc_tf.settings import (
     setting,
     width,
 )
-from cpc_tf.training.config import ONLY_PRETRAINING, LabelledTrainingConfig, NumericsConfig, run_directory
+from cpc_tf.training.config import (
+    ONLY_PRETRAINING,
+    LabelledTrainingConfig,
+    NumericsConfig,
+    run_directory,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,9 +48,12 @@ class BackboneConfig(Settings):
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
-    backbone: str = setting("resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS))
+    backbone: str = setting(
+        "resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS)
+    )
     backbone_endpoint: str = setting(
-        "feature_map", "Endpoint of the encoder to detect on, e.g. 'stack3'; empty: the encoder's output"
+        "feature_map",
+        "Endpoint of the encoder to detect on, e.g. 'stack3'; empty: the encoder's output",
     )
     backbone_norm: str = setting(
         "none",
@@ -53,11 +61,16 @@ class BackboneConfig(Settings):
         choices=("none", "layer", "channel"),
     )
     restore_kernel_norms: bool = setting(
-        True, "Scale grown kernels before a norm back to the norm that they were drawn with", detail=True
+        True,
+        "Scale grown kernels before a norm back to the norm that they were drawn with",
+        detail=True,
     )
-    backbone_statistics: bool = setting(False, "Update the statistics of the encoder's batch norm", detail=True)
+    backbone_statistics: bool = setting(
+        False, "Update the statistics of the encoder's batch norm", detail=True
+    )
     recompute: bool = setting(
-        False, "Recompute the encoder's activations in the backward pass: less memory, a third more time"
+        False,
+        "Recompute the encoder's activations in the backward pass: less memory, a third more time",
     )
 
 
@@ -75,12 +88,18 @@ class AnchorConfig(Settings):
         derived=True,
     )
     anchor_ratios: str = setting(
-        "0.5,1,2", "Aspect ratios of the anchors, height over width", listed=float, minimum=0.001, maximum=1000
+        "0.5,1,2",
+        "Aspect ratios of the anchors, height over width",
+        listed=float,
+        minimum=0.001,
+        maximum=1000,
     )
 
     def check(self):
         if not self.numbers("anchor_ratios"):
-            raise ConfigError("anchor_ratios", "", "must be numbers with commas between them, at least one")
+            raise ConfigError(
+                "anchor_ratios", "", "must be numbers with commas between them, at least one"
+            )
 
 
 regions = functools.partial(count, maximum=10**7)  # per image
@@ -91,14 +110,28 @@ class RpnConfig(Settings):
     """The region proposal network."""
 
     rpn_width: int = width(1024, "Width of the region proposal network")
-    rpn_samples: int = regions(256, "Anchors of an image in the loss of the region proposal network")
-    rpn_positive_fraction: float = fraction(0.5, "Maximum fraction of sampled anchors on objects", detail=True)
+    rpn_samples: int = regions(
+        256, "Anchors of an image in the loss of the region proposal network"
+    )
+    rpn_positive_fraction: float = fraction(
+        0.5, "Maximum fraction of sampled anchors on objects", detail=True
+    )
     rpn_positive_iou: float = fraction(0.7, "Overlap from which an anchor is positive", detail=True)
-    rpn_negative_iou: float = fraction(0.3, "Overlap below which an anchor is background", detail=True)
-    rpn_nms_iou: float = fraction(0.7, "Overlap from which one proposal suppresses another", detail=True)
-    rpn_train_candidates: int = regions(12000, "Best anchors before the suppression of proposals in training")
-    rpn_train_proposals: int = regions(2000, "Maximum proposals after their suppression in training")
-    rpn_test_candidates: int = regions(6000, "Best anchors before the suppression of proposals in the test")
+    rpn_negative_iou: float = fraction(
+        0.3, "Overlap below which an anchor is background", detail=True
+    )
+    rpn_nms_iou: float = fraction(
+        0.7, "Overlap from which one proposal suppresses another", detail=True
+    )
+    rpn_train_candidates: int = regions(
+        12000, "Best anchors before the suppression of proposals in training"
+    )
+    rpn_train_proposals: int = regions(
+        2000, "Maximum proposals after their suppression in training"
+    )
+    rpn_test_candidates: int = regions(
+        6000, "Best anchors before the suppression of proposals in the test"
+    )
     rpn_test_proposals: int = regions(1000, "Maximum proposals after their suppression in the test")
 
 
@@ -107,26 +140,40 @@ class HeadConfig(Settings):
     """The head that classifies each region and corrects its box."""
 
     region_samples: int = regions(512, "Regions of an image in the loss of the region head")
-    region_positive_fraction: float = fraction(0.25, "Maximum fraction of sampled regions on objects")
-    region_positive_iou: float = fraction(0.5, "Overlap from which a region is positive", detail=True)
+    region_positive_fraction: float = fraction(
+        0.25, "Maximum fraction of sampled regions on objects"
+    )
+    region_positive_iou: float = fraction(
+        0.5, "Overlap from which a region is positive", detail=True
+    )
     region_reduce: int = setting(
         1024, "Width that wider feature maps are reduced to; 0: off", minimum=0, maximum=WIDEST
     )
-    region_pool: int = count(14, "Side of the grid that a region is pooled to", unit="cells", maximum=1000)
-    region_points: int = count(2, "Sampling points per bin and axis of a pooled region", maximum=100, detail=True)
-    region_chunk: int = count(128, "Regions pooled at a time: fewer need less memory; 0: all", minimum=0)
+    region_pool: int = count(
+        14, "Side of the grid that a region is pooled to", unit="cells", maximum=1000
+    )
+    region_points: int = count(
+        2, "Sampling points per bin and axis of a pooled region", maximum=100, detail=True
+    )
+    region_chunk: int = count(
+        128, "Regions pooled at a time: fewer need less memory; 0: all", minimum=0
+    )
     region_head: str = setting(
         "residual",
         "Head of a region. 'residual': blocks and a mean; 'mlp': linear layers; 'encoder': the encoder's own stacks "
         "after --backbone_endpoint and a mean",
         choices=("residual", "mlp", "encoder"),
     )
-    region_blocks: int = setting(3, "Number of blocks or layers of the region head", minimum=0, maximum=1000)
+    region_blocks: int = setting(
+        3, "Number of blocks or layers of the region head", minimum=0, maximum=1000
+    )
     region_width: int = width(2048, "Width of the blocks or layers of the region head")
     region_bottleneck: int = width(512, "Width inside a block of the region head")
     region_stride: int = count(2, "Stride of the first block of the region head", maximum=1000)
     region_norm: str = setting(
-        "layer", "Normalization inside a block of the region head", choices=("layer", "channel", "batch", "none")
+        "layer",
+        "Normalization inside a block of the region head",
+        choices=("layer", "channel", "batch", "none"),
     )
 
 
@@ -135,7 +182,9 @@ class InferenceConfig(Settings):
     """Which boxes become detections."""
 
     detection_score: float = fraction(0.05, "Minimum probability of a detection")
-    detection_nms_iou: float = fraction(0.5, "Overlap at which detections of a class suppress", detail=True)
+    detection_nms_iou: float = fraction(
+        0.5, "Overlap at which detections of a class suppress", detail=True
+    )
     detections: int = regions(100, "Maximum detections of an image")
 
 
@@ -156,7 +205,9 @@ class DetectorSgdConfig(Settings):
 
     learning_rate: float = rate(0.02, "Detector's learning rate for batches of --rate_batch images")
     rate_batch: int = count(
-        16, "Batch size that --learning_rate is for; it scales with the batch; 0: it does not", minimum=0
+        16,
+        "Batch size that --learning_rate is for; it scales with the batch; 0: it does not",
+        minimum=0,
     )
     encoder_rate_factor: float = setting(
         0.1,
@@ -165,9 +216,15 @@ class DetectorSgdConfig(Settings):
         maximum=LARGEST,
     )
     momentum: float = fraction(0.9, "Momentum of SGD")
-    weight_decay: float = setting(1e-4, "Factor on half the squared norm of the kernels", minimum=0, maximum=LARGEST)
-    clip_norm: float = setting(0.0, "Maximum global norm of the gradient; 0: no clipping", minimum=0, maximum=LARGEST)
-    warmup_steps: int = count(100, "Length of the linear warm-up of the learning rates", unit="steps", minimum=0)
+    weight_decay: float = setting(
+        1e-4, "Factor on half the squared norm of the kernels", minimum=0, maximum=LARGEST
+    )
+    clip_norm: float = setting(
+        0.0, "Maximum global norm of the gradient; 0: no clipping", minimum=0, maximum=LARGEST
+    )
+    warmup_steps: int = count(
+        100, "Length of the linear warm-up of the learning rates", unit="steps", minimum=0
+    )
     rate_drops: str = setting(
         "0.75,0.9167",
         "Fractions of a phase after which learning rates drop to a tenth; empty: never",
@@ -195,17 +252,27 @@ class PhasesConfig(Settings):
         minimum=0,
         maximum=0.9,
     )
-    looks: int = count(10, "Tests on held-out images in the second phase", maximum=10_000, detail=True)
-    patience: int = count(4, "Tests after the best one that end the choice of a length", maximum=1000, detail=True)
+    looks: int = count(
+        10, "Tests on held-out images in the second phase", maximum=10_000, detail=True
+    )
+    patience: int = count(
+        4, "Tests after the best one that end the choice of a length", maximum=1000, detail=True
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoringConfig(Settings):
     """The test of the detector."""
 
-    test_split: str = setting("test", "Split of the dataset that the detector is tested on at the end")
-    test_batch_size: int = count(4, "Images per device and step in the test", maximum=2**20, free_on_resume=True)
-    detection_iou: float = fraction(0.5, "Overlap from which a detection is a true positive", detail=True)
+    test_split: str = setting(
+        "test", "Split of the dataset that the detector is tested on at the end"
+    )
+    test_batch_size: int = count(
+        4, "Images per device and step in the test", maximum=2**20, free_on_resume=True
+    )
+    detection_iou: float = fraction(
+        0.5, "Overlap from which a detection is a true positive", detail=True
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,13 +8,22 @@ import tensorflow as tf
 
 from cpc_tf.detect.boxes import Detections, anchor_grid, detect, inside, propose
 from cpc_tf.detect.config import DetectorConfig, HeadConfig
-from cpc_tf.detect.targets import Draws, anchor_samples, make_objects, region_losses, region_samples, rpn_losses
+from cpc_tf.detect.targets import (
+    Draws,
+    anchor_samples,
+    make_objects,
+    region_losses,
+    region_samples,
+    rpn_losses,
+)
 from cpc_tf.encoders.layers import has_batch_norm, make_norm
 from cpc_tf.encoders.networks.resnet import Bottleneck, conv
 from cpc_tf.keras import keras, policy
 
 PROBE = 128  # side of the image from which stride and channels of a backbone are read
-Rest = Callable[[tf.Tensor, bool], tf.Tensor]  # (a map [N, h, w, C], training) -> a map [N, h', w', D], float32
+Rest = Callable[
+    [tf.Tensor, bool], tf.Tensor
+]  # (a map [N, h, w, C], training) -> a map [N, h', w', D], float32
 
 
 class RegionProposalNetwork(keras.layers.Layer):
@@ -24,7 +33,11 @@ class RegionProposalNetwork(keras.layers.Layer):
         super().__init__(dtype=dtype, name=name)
 
         def layer(channels: int, kernel: int, dtype: str, name: str, activation: str | None = None):
-            kwargs = {"padding": "same", "kernel_initializer": _normal(0.01), "activation": activation}
+            kwargs = {
+                "padding": "same",
+                "kernel_initializer": _normal(0.01),
+                "activation": activation,
+            }
             return keras.layers.Conv2D(channels, kernel, dtype=dtype, name=name, **kwargs)
 
         self.conv = layer(width, 3, dtype, "conv", "relu")
@@ -35,7 +48,9 @@ class RegionProposalNetwork(keras.layers.Layer):
         """Features [B, H, W, C] -> logits [B, N] and codes [B, N, 4], in the order of `anchor_grid`."""
         x = tf.cast(self.conv(features), tf.float32)
         count = x.shape[1] * x.shape[2] * self.objectness.filters  # N = H*W*A
-        return tf.reshape(self.objectness(x), [-1, count]), tf.reshape(self.deltas(x), [-1, count, 4])
+        return tf.reshape(self.objectness(x), [-1, count]), tf.reshape(
+            self.deltas(x), [-1, count, 4]
+        )
 
 
 class RegionHead(keras.layers.Layer):
@@ -64,11 +79,17 @@ class RegionHead(keras.layers.Layer):
         self.residual = config.region_head == "residual"
         make = self._block if self.residual else self._linear
         channels = config.region_reduce if wide else channels
-        self.layers = [] if rest else [make(index, channels, dtype) for index in range(config.region_blocks)]
+        self.layers = (
+            [] if rest else [make(index, channels, dtype) for index in range(config.region_blocks)]
+        )
         self.norm = make_norm(config.region_norm, dtype, "norm") if self.residual else None
         dense = keras.layers.Dense
-        self.classes = dense(num_classes + 1, kernel_initializer=_normal(0.01), dtype="float32", name="classes")
-        self.deltas = dense(num_classes * 4, kernel_initializer=_normal(0.001), dtype="float32", name="deltas")
+        self.classes = dense(
+            num_classes + 1, kernel_initializer=_normal(0.01), dtype="float32", name="classes"
+        )
+        self.deltas = dense(
+            num_classes * 4, kernel_initializer=_normal(0.001), dtype="float32", name="deltas"
+        )
 
     def _block(self, index: int, channels: int, dtype: str) -> keras.layers.Layer:
         stride = self.config.region_stride if index == 0 else 1
@@ -84,7 +105,11 @@ class RegionHead(keras.layers.Layer):
         )
 
     def _linear(self, index: int, channels: int, dtype: str) -> keras.layers.Layer:
-        kwargs = {"kernel_initializer": keras.initializers.HeNormal(), "dtype": dtype, "name": f"linear{index + 1}"}
+        kwargs = {
+            "kernel_initializer": keras.initializers.HeNormal(),
+            "dtype": dtype,
+            "name": f"linear{index + 1}",
+        }
         return keras.layers.Dense(self.config.region_width, "relu", **kwargs)
 
     def call(
@@ -101,7 +126,9 @@ class RegionHead(keras.layers.Layer):
         """
         config, count = self.config, boxes.shape[1]
         features = self.reduce(features) if self.reduce else tf.cast(features, self.compute_dtype)
-        x = roi_align(features, boxes, stride, config.region_pool, config.region_points, config.region_chunk)
+        x = roi_align(
+            features, boxes, stride, config.region_pool, config.region_points, config.region_chunk
+        )
         x = tf.reshape(x, [-1, *x.shape[2:]])  # [B*K, P, P, C]
         if self._rest:
             x = tf.reduce_mean(self._rest(x, training), [1, 2])  # [B*K, D]
@@ -148,7 +175,10 @@ class FasterRCNN(keras.Model):
         self.config, self.backbone, self.num_classes = config, backbone, num_classes
         self._is_divided = rest is not None
         self.stride, self.channels = _probe(backbone)
-        sizes, ratios = config.anchors.numbers("anchor_sizes"), config.anchors.numbers("anchor_ratios")
+        sizes, ratios = (
+            config.anchors.numbers("anchor_sizes"),
+            config.anchors.numbers("anchor_ratios"),
+        )
         self._anchors = lambda rows, columns: anchor_grid(rows, columns, self.stride, sizes, ratios)
         self.norm = make_norm(config.backbone.backbone_norm, "float32", "backbone_norm")
         self.rpn = RegionProposalNetwork(config.rpn.rpn_width, len(sizes) * len(ratios), dtype)
@@ -165,12 +195,18 @@ class FasterRCNN(keras.Model):
     @property
     def has_batch_norm(self) -> bool:
         """Whether training exchanges statistics of the batch."""
-        return getattr(self.backbone, "has_batch_norm", False) or any(map(has_batch_norm, (self.norm, self.head)))
+        return getattr(self.backbone, "has_batch_norm", False) or any(
+            map(has_batch_norm, (self.norm, self.head))
+        )
 
     @property
     def detector_variables(self) -> list[tf.Variable]:
         """All other trainable variables."""
-        return [*self.norm.trainable_variables, *self.rpn.trainable_variables, *self.head.trainable_variables]
+        return [
+            *self.norm.trainable_variables,
+            *self.rpn.trainable_variables,
+            *self.head.trainable_variables,
+        ]
 
     def training_losses(
         self, images: tf.Tensor, sizes: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor, draws: Draws
@@ -192,19 +228,35 @@ class FasterRCNN(keras.Model):
         samples = anchor_samples(anchors, inside(anchors, sizes), objects, rpn, of_anchors)
         losses = rpn_losses(objectness, deltas, samples)
         proposals, valid = propose(
-            objectness, deltas, anchors, sizes, rpn.rpn_train_candidates, rpn.rpn_train_proposals, rpn.rpn_nms_iou
+            objectness,
+            deltas,
+            anchors,
+            sizes,
+            rpn.rpn_train_candidates,
+            rpn.rpn_train_proposals,
+            rpn.rpn_nms_iou,
         )
         regions, samples = region_samples(proposals, valid, objects, self.config.head, of_regions)
-        losses.update(region_losses(*self.head(pooled, regions, self.stride, training=True), samples))
+        losses.update(
+            region_losses(*self.head(pooled, regions, self.stride, training=True), samples)
+        )
         return {**losses, "loss": tf.add_n(list(losses.values()))}
 
-    def call(self, images: tf.Tensor, sizes: tf.Tensor, least_score: tf.Tensor | None = None) -> Detections:
+    def call(
+        self, images: tf.Tensor, sizes: tf.Tensor, least_score: tf.Tensor | None = None
+    ) -> Detections:
         """Finds objects; images and sizes as in `training_losses`, `least_score` overrides the `detection_score`."""
         rpn = self.config.rpn
         features, pooled, anchors = self._features(images, training=False)
         objectness, deltas = self.rpn(features)
         proposals, valid = propose(
-            objectness, deltas, anchors, sizes, rpn.rpn_test_candidates, rpn.rpn_test_proposals, rpn.rpn_nms_iou
+            objectness,
+            deltas,
+            anchors,
+            sizes,
+            rpn.rpn_test_candidates,
+            rpn.rpn_test_proposals,
+            rpn.rpn_nms_iou,
         )
         logits, deltas = self.head(pooled, proposals, self.stride)
         return detect(logits, deltas, proposals, valid, sizes, self.config.inference, least_score)
@@ -213,19 +265,29 @@ class FasterRCNN(keras.Model):
         """Finds objects in images uint8 [B, H, W, 3] of heights and widths [B, 2]."""
         return self(tf.image.convert_image_dtype(images, tf.float32), sizes)
 
-    def _features(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _features(
+        self, images: tf.Tensor, training: bool
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the feature map [B, H/stride, W/stride, C], the one that regions are pooled from, and anchors [N, 4].
 
         What follows in the encoder takes the map as it is; all else takes it with the norm.
         """
         height, width = images.shape[1:3]
         if height is None or width is None or height % self.stride or width % self.stride:
-            raise ValueError(f"images of {height}x{width} px: both must be multiples of the stride, {self.stride}")
+            raise ValueError(
+                f"images of {height}x{width} px: both must be multiples of the stride, {self.stride}"
+            )
         rows, columns = height // self.stride, width // self.stride
         # A TF-Hub module does not know the size of its output until it runs.
-        features = tf.ensure_shape(self.backbone(images, training=training), [None, rows, columns, self.channels])
+        features = tf.ensure_shape(
+            self.backbone(images, training=training), [None, rows, columns, self.channels]
+        )
         normalized = self.norm(features, training=training)
-        return normalized, features if self._is_divided else normalized, tf.constant(self._anchors(rows, columns))
+        return (
+            normalized,
+            features if self._is_divided else normalized,
+            tf.constant(self._anchors(rows, columns)),
+        )
 
 
 def _normal(deviation):
@@ -237,9 +299,15 @@ def _probe(backbone):
     """Returns stride and channels of a backbone, from its features of a small image."""
     strategy = tf.distribute.get_strategy()
     # In the scope of a strategy a loaded module runs only on replicas.
-    probe = tf.function(lambda: backbone(tf.zeros([1, PROBE, PROBE, 3]), training=False), autograph=False)
+    probe = tf.function(
+        lambda: backbone(tf.zeros([1, PROBE, PROBE, 3]), training=False), autograph=False
+    )
     features = strategy.experimental_local_results(strategy.run(probe))[0]
-    if features.shape.rank != 4 or features.shape[1] != features.shape[2] or PROBE % features.shape[1]:
+    if (
+        features.shape.rank != 4
+        or features.shape[1] != features.shape[2]
+        or PROBE % features.shape[1]
+    ):
         raise ValueError(
             f"the backbone turns [1, {PROBE}, {PROBE}, 3] into {features.shape.as_list()}, which is not a feature map"
         )
@@ -257,7 +325,9 @@ def hat_weights(start: tf.Tensor, end: tf.Tensor, bins: int, points: int, cells:
     position = tf.clip_by_value(position, 0.0, cells - 1.0)
     hat = tf.nn.relu(1.0 - tf.abs(position[..., None] - tf.range(cells, dtype=tf.float32)))
     hat = tf.where(inside[..., None], hat, 0.0)  # [..., bins*points, cells]
-    return tf.reduce_mean(tf.reshape(hat, tf.concat([tf.shape(start), [bins, points, cells]], 0)), -2)
+    return tf.reduce_mean(
+        tf.reshape(hat, tf.concat([tf.shape(start), [bins, points, cells]], 0)), -2
+    )
 
 
 def roi_align(
@@ -310,12 +380,19 @@ def _pool(features: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, chunk: int) 
 
         def gradient(upstream: tf.Tensor):
             start = tf.zeros(tf.shape(features), tf.float32)
-            total = tf.foldl(backward, (_split(upstream, chunk), *weights), start, parallel_iterations=1)
+            total = tf.foldl(
+                backward, (_split(upstream, chunk), *weights), start, parallel_iterations=1
+            )
             return tf.cast(total, features.dtype)
 
-        pooled = tf.map_fn(forward, weights, parallel_iterations=1, fn_output_signature=features.dtype)
+        pooled = tf.map_fn(
+            forward, weights, parallel_iterations=1, fn_output_signature=features.dtype
+        )
         pooled = tf.transpose(pooled, [1, 0, 2, 3, 4, 5])  # [B, n, chunk, P, Q, C]
-        pooled = tf.reshape(pooled, tf.concat([tf.shape(pooled)[:1], [pooled.shape[1] * chunk], pooled.shape[3:]], 0))
+        pooled = tf.reshape(
+            pooled,
+            tf.concat([tf.shape(pooled)[:1], [pooled.shape[1] * chunk], pooled.shape[3:]], 0),
+        )
         return pooled[:, :count], gradient
 
     return pool(features)
@@ -325,5 +402,7 @@ def _split(x: tf.Tensor, chunk: int) -> tf.Tensor:
     """Splits [B, K, ...] to [n, B, chunk, ...], padded with zeros if chunk does not divide K."""
     count = -(-x.shape[1] // chunk)
     x = tf.pad(x, [[0, 0], [0, count * chunk - x.shape[1]]] + [[0, 0]] * (x.shape.rank - 2))
-    x = tf.reshape(x, tf.concat([tf.shape(x)[:1], [count, chunk], x.shape[2:]], 0))  # [B, n, chunk, ...]
+    x = tf.reshape(
+        x, tf.concat([tf.shape(x)[:1], [count, chunk], x.shape[2:]], 0)
+    )  # [B, n, chunk, ...]
     return tf.transpose(x, [1, 0, *range(2, x.shape.rank)])

@@ -35,7 +35,10 @@ _MOST_UNFIT = 0.05  # of the objects
 # of the usual stride. The larger demand counts, up to the paper's canvas.
 _MIDDLE_OBJECT, _SMALL_OBJECT = 96, 32
 _LARGEST_CANVAS = 800 * 800  # px
-_CANVAS_STEP, _LEAST_STEPS = 32, 4  # px, a multiple of usual strides; and how many of them a side has at least
+_CANVAS_STEP, _LEAST_STEPS = (
+    32,
+    4,
+)  # px, a multiple of usual strides; and how many of them a side has at least
 
 
 class Data(NamedTuple):
@@ -81,18 +84,26 @@ def open_data(config: DetectConfig) -> Data:
     counts = [scoring.objects_of_classes(source) for source in sources]  # [2, classes] each
     for (flag, split), count in zip(splits.items(), counts):
         if not count[0].any():
-            raise ConfigError(flag, split, f"no object there in --dataset={data.dataset} but difficult ones")
-    overlap = in_both(*sources) if all(isinstance(source, BoxesFolder) for source in sources) else []
+            raise ConfigError(
+                flag, split, f"no object there in --dataset={data.dataset} but difficult ones"
+            )
+    overlap = (
+        in_both(*sources) if all(isinstance(source, BoxesFolder) for source in sources) else []
+    )
     sources, counts, lines = _with_the_same_classes(config, sources, counts)
     (easy, difficult), (test_easy, _) = counts
     # Difficult objects are learned from, but need not be found.
-    of_class = [dict(zip(sources[0].class_names, count.tolist())) for count in (easy + difficult, test_easy)]
+    of_class = [
+        dict(zip(sources[0].class_names, count.tolist())) for count in (easy + difficult, test_easy)
+    ]
     lines += overlap + classes.compare(*of_class, *splits.values(), "objects")
     used = [
         catalog.Used(flag, split, source.about, source.num_examples, objects, "objects")
         for (flag, split), source, objects in zip(splits.items(), sources, of_class)
     ]
-    return Data(*sources, int(easy.sum()), int(test_easy.sum()), catalog.summarized(data, used, lines))
+    return Data(
+        *sources, int(easy.sum()), int(test_easy.sum()), catalog.summarized(data, used, lines)
+    )
 
 
 def _with_the_same_classes(
@@ -102,7 +113,10 @@ def _with_the_same_classes(
     old = sources[0].class_names
     splits = (config.data.split, config.scoring.test_split)
     matched = classes.match(
-        {split: [name for name, n in zip(old, count.sum(0)) if n] for split, count in zip(splits, counts)}
+        {
+            split: [name for name, n in zip(old, count.sum(0)) if n]
+            for split, count in zip(splits, counts)
+        }
     )
     if matched.trouble:
         raise ConfigError("dataset", config.data.dataset, matched.trouble)
@@ -143,7 +157,9 @@ def fitted(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:
         config = replace(config, area_scale=area_scale(config.canvas, sizes.images))
     objects = object_sizes(config.canvas, sizes)
     if not config.detector.anchors.anchor_sizes:
-        config = replace(config, anchor_sizes=",".join(map(str, anchor_sizes(config.canvas, objects))))
+        config = replace(
+            config, anchor_sizes=",".join(map(str, anchor_sizes(config.canvas, objects)))
+        )
     return config, described(config, objects, derived)
 
 
@@ -153,17 +169,25 @@ def canvas_sides(canvas: CanvasConfig, sizes: Sizes) -> dict[str, int]:
     With an --area_scale the canvas is for this scale. A side that is set stays.
     """
     relative, rounded = relative_sizes(sizes), np.ceil
-    area = max(canvas.largest_area, canvas.test_area) * canvas.area_scale  # px of the largest image as shown
+    area = (
+        max(canvas.largest_area, canvas.test_area) * canvas.area_scale
+    )  # px of the largest image as shown
     if not area:
         rounded = np.round
-        wanted = max(_MIDDLE_OBJECT / np.median(relative), _SMALL_OBJECT / np.percentile(relative, _USUAL_SIZES[0]))
+        wanted = max(
+            _MIDDLE_OBJECT / np.median(relative),
+            _SMALL_OBJECT / np.percentile(relative, _USUAL_SIZES[0]),
+        )
         area = wanted**2 * max(canvas.largest_area / canvas.test_area, 1)
     # Of images of area 1. Upright and lying ones both fit, if there are many of both.
     shapes = np.percentile(sizes.images / np.sqrt(sizes.images.prod(1, keepdims=True)), 75, axis=0)
     factor = math.sqrt(min(area, _LARGEST_CANVAS / shapes.prod()))
     steps = np.maximum(rounded(shapes * factor / _CANVAS_STEP), _LEAST_STEPS).astype(int)
     height, width = (_CANVAS_STEP * steps).tolist()
-    return {"canvas_height": canvas.canvas_height or height, "canvas_width": canvas.canvas_width or width}
+    return {
+        "canvas_height": canvas.canvas_height or height,
+        "canvas_width": canvas.canvas_width or width,
+    }
 
 
 def relative_sizes(sizes: Sizes) -> np.ndarray:
@@ -207,7 +231,9 @@ def described(config: DetectConfig, objects: np.ndarray, derived: bool) -> str:
       objects: what `object_sizes` returns.
       derived: whether they follow from the data.
     """
-    low, median, high = (f"{side:.0f}" for side in np.percentile(objects, [_USUAL_SIZES[0], 50, _USUAL_SIZES[1]]))
+    low, median, high = (
+        f"{side:.0f}" for side in np.percentile(objects, [_USUAL_SIZES[0], 50, _USUAL_SIZES[1]])
+    )
     scale, anchors = config.canvas.area_scale, config.detector.anchors
     line = f"objects as shown: {low} to {high} px (nine of ten), median {median}"
     line += f", on a canvas of {config.canvas.canvas_height} x {config.canvas.canvas_width} px"
@@ -231,7 +257,9 @@ def origins(given: DetectConfig, config: DetectConfig, data: Data, sizes: Sizes)
       sizes: of the training images and their objects.
     """
     found = [
-        Origin(flag, source.about.split or asked, f"{source.num_examples} pictures, {objects} objects")
+        Origin(
+            flag, source.about.split or asked, f"{source.num_examples} pictures, {objects} objects"
+        )
         for flag, asked, source, objects in (
             ("split", config.data.split, data.source, data.objects),
             ("test_split", config.scoring.test_split, data.test_source, data.test_objects),
@@ -262,6 +290,11 @@ def origins(given: DetectConfig, config: DetectConfig, data: Data, sizes: Sizes)
 
 def table(rows: Sequence[Origin]) -> str:
     """Returns settings, values and what they were derived from as the lines of a table."""
-    columns = [("setting", "value", "from"), *((f"--{name}", value, source) for name, value, source in rows)]
+    columns = [
+        ("setting", "value", "from"),
+        *((f"--{name}", value, source) for name, value, source in rows),
+    ]
     first, second = (max(len(row[place]) for row in columns) for place in (0, 1))
-    return "\n".join(f"{name:{first}}  {value:{second}}  {escaped(source)}" for name, value, source in columns)
+    return "\n".join(
+        f"{name:{first}}  {value:{second}}  {escaped(source)}" for name, value, source in columns
+    )

@@ -73,36 +73,65 @@ def draw_sheet(
     columns = min(COLUMNS, len(scenes))
     rows = math.ceil(len(scenes) / columns)
     class_names = plots.drawable(tuple(class_names), "class")
-    titles = plots.shortened(plots.drawable(tuple(scene.name for scene in scenes), "picture"), TITLE)
+    titles = plots.shortened(
+        plots.drawable(tuple(scene.name for scene in scenes), "picture"), TITLE
+    )
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        for axis, title, scene, image in zip(plots.grid(canvas, len(scenes), columns), titles, scenes, images):
+        for axis, title, scene, image in zip(
+            plots.grid(canvas, len(scenes), columns), titles, scenes, images
+        ):
             _tile(axis, title, image, scene.truth, verdict(scene, iou, least_score), class_names)
         lines = [Line2D([], [], linewidth=2.5, **kind) for kind in KINDS]
         canvas.legend(handles=lines, loc="outside upper left", ncols=len(KINDS))
-        title = f"images with most misses first; detections with a score of at least {least_score:g}"
+        title = (
+            f"images with most misses first; detections with a score of at least {least_score:g}"
+        )
         canvas.suptitle(title, x=0.99, ha="right", fontsize=10)
 
     tallest = max(image.shape[0] / image.shape[1] for image in images)
     return plots.png(fill, 3.2 * max(columns, 3), (3.2 * min(tallest, 1) + 0.4) * rows + 0.8)
 
 
-def _tile(axis: Axes, title: str, image: np.ndarray, truth: Truth, judged: Verdict, class_names: Sequence[str]) -> None:
+def _tile(
+    axis: Axes,
+    title: str,
+    image: np.ndarray,
+    truth: Truth,
+    judged: Verdict,
+    class_names: Sequence[str],
+) -> None:
     detected, (rights, _), missed = judged
     plots.tile(axis, image, f"{title}: {missed.sum()} missed, {(rights == 0).sum()} wrong")
     for box, label, lost, difficult in zip(*truth[:2], missed, truth.difficult):
         # Broad, so that it stays visible below a detected box.
-        _box(axis, box, MISSED if lost else DIFFICULT if difficult else TRUE, 3.2, class_names[label] if lost else "")
+        _box(
+            axis,
+            box,
+            MISSED if lost else DIFFICULT if difficult else TRUE,
+            3.2,
+            class_names[label] if lost else "",
+        )
     for box, score, label, right in zip(*detected, rights):
-        _box(axis, box, (WRONG, RIGHT, DIFFICULT)[int(right)], 1.4, f"{class_names[label]} {score:.2f}")
+        _box(
+            axis,
+            box,
+            (WRONG, RIGHT, DIFFICULT)[int(right)],
+            1.4,
+            f"{class_names[label]} {score:.2f}",
+        )
 
 
 def _box(axis: Axes, box: np.ndarray, kind: dict[str, str], width: float, text: str) -> None:
-    y1, x1, y2, x2 = box - 0.5  # Matplotlib has the centre of the first pixel at 0, our boxes at 0.5
+    y1, x1, y2, x2 = (
+        box - 0.5
+    )  # Matplotlib has the centre of the first pixel at 0, our boxes at 0.5
     axis.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, linewidth=width, **kind))
     y, side = (y2, "bottom") if kind is MISSED else (y1, "top")
     back = {"facecolor": kind["color"], "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
-    axis.text(x1, y, text, va=side, fontsize=6, color="black", clip_on=True, bbox=back if text else None)
+    axis.text(
+        x1, y, text, va=side, fontsize=6, color="black", clip_on=True, bbox=back if text else None
+    )
 
 
 def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
@@ -112,14 +141,22 @@ def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
     columns = min(COLUMNS, len(labels))
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        for axis, label in zip(plots.grid(canvas, len(labels), columns, sharex=True, sharey=True), labels):
+        for axis, label in zip(
+            plots.grid(canvas, len(labels), columns, sharex=True, sharey=True), labels
+        ):
             curve = scores.curves[label]
             recall = [0.0, *curve.recall]
-            plots.Line("", [*zip(recall, [*curve.precision[:1], *curve.precision])], "cpc").draw(axis, theme)
+            plots.Line("", [*zip(recall, [*curve.precision[:1], *curve.precision])], "cpc").draw(
+                axis, theme
+            )
             # This area is the average precision over all points.
             best = np.append(curve.best, 0)
-            axis.fill_between(recall, best, step="post", color=theme.color("cpc"), alpha=0.15, linewidth=0)
-            axis.set_title(f"{class_names[label]}  AP {100 * scores.every[label]:.1f} %", fontsize=9)
+            axis.fill_between(
+                recall, best, step="post", color=theme.color("cpc"), alpha=0.15, linewidth=0
+            )
+            axis.set_title(
+                f"{class_names[label]}  AP {100 * scores.every[label]:.1f} %", fontsize=9
+            )
             axis.set(xlim=(0, 1), ylim=(0, 1.03), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
             if not len(curve.scores):
                 axis.text(0.5, 0.5, "nothing found", ha="center", va="center", fontsize=9)

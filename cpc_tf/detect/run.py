@@ -59,7 +59,9 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     with open_run(config, "detect") as (workdir, strategy):
         data = inputs.open_data(config)
         keep_data(workdir, strategy, {"split": data.source, "test_split": data.test_source})
-        result = workdir.result(lambda saved: "map11" in saved and tf.io.gfile.exists(workdir.file("table.txt")))
+        result = workdir.result(
+            lambda saved: "map11" in saved and tf.io.gfile.exists(workdir.file("table.txt"))
+        )
         if result is None:
             result = _run(workdir, strategy, data, found)
         else:
@@ -70,10 +72,18 @@ def detect(config: DetectConfig) -> dict[str, Any]:
 
 
 def _run(
-    workdir: Workdir, strategy: tf.distribute.Strategy, data: inputs.Data, found: Sequence[inputs.Origin]
+    workdir: Workdir,
+    strategy: tf.distribute.Strategy,
+    data: inputs.Data,
+    found: Sequence[inputs.Origin],
 ) -> dict[str, Any]:
     """Trains, tests and writes the files of a run; returns the content of result.json."""
-    source, test_source, given, sizes = data.source, data.test_source, workdir.config, data.source.sizes()
+    source, test_source, given, sizes = (
+        data.source,
+        data.test_source,
+        workdir.config,
+        data.source.sizes(),
+    )
     workdir.config, line = inputs.fitted(given, sizes)
     print(f"{data.summary}\n  {line}", flush=True)
     config = workdir.usual(inputs.USUAL, source.num_examples, strategy, tell=False)
@@ -146,7 +156,10 @@ def _train(
     results[FINE_TUNED] = {**tested.scores.means, "steps": steps}
     for phase, scores in results.items():
         count = test_source.num_examples
-        print(f"{phase:12} mAP {100 * scores['map11']:.1f} % over 11 points ({count} pictures)", flush=True)
+        print(
+            f"{phase:12} mAP {100 * scores['map11']:.1f} % over 11 points ({count} pictures)",
+            flush=True,
+        )
     total, most = length.first + steps, length.first + length.second
     return tested, {"phases": results, "search": search, "steps": total, "most_steps": most}
 
@@ -168,7 +181,11 @@ class LeftOut:
 
 
 def _write_detections(
-    workdir: Workdir, config: DetectConfig, scenes: Sequence[Scene], scores: Scores, source: DetectionSource
+    workdir: Workdir,
+    config: DetectConfig,
+    scenes: Sequence[Scene],
+    scores: Scores,
+    source: DetectionSource,
 ) -> None:
     """Writes the detections as text and as figures."""
     names, split, iou = source.class_names, config.scoring.test_split, config.scoring.detection_iou
@@ -263,10 +280,14 @@ class Phases(PhasedRun):
     def __init__(self, config: DetectConfig, model: FasterRCNN, strategy: tf.distribute.Strategy):
         super().__init__("detect")
         self.model, self._config, self._strategy, self._watch = model, config, strategy, LeftOut()
-        rows_of(strategy, config.training.batch_size, config.numerics)  # refused before anything is written
+        rows_of(
+            strategy, config.training.batch_size, config.numerics
+        )  # refused before anything is written
         self._weights = model.get_weights() if config.phases.frozen_epochs else []
         xla = config.numerics.xla if model.backbone.compiles else "off"
-        self._find = scoring.finder(config.canvas, model.find, strategy, config.scoring.test_batch_size, xla)
+        self._find = scoring.finder(
+            config.canvas, model.find, strategy, config.scoring.test_batch_size, xla
+        )
 
     def test(self, source: DetectionSource) -> Tested:
         """Tests the detector as it is now on each image of a source."""
@@ -276,7 +297,9 @@ class Phases(PhasedRun):
 
     def held_out(self, source: DetectionSource) -> dict[str, float]:
         """Returns the mean average precisions on held-out images."""
-        return {f"{HELD_OUT}{name}": value for name, value in self.test(source).scores.means.items()}
+        return {
+            f"{HELD_OUT}{name}": value for name, value in self.test(source).scores.means.items()
+        }
 
     def whole(self, workdir: Workdir, source: DetectionSource, steps: int) -> int:
         """Trains the encoder and the detector in one phase, in the directory of the run; returns the step."""
@@ -305,9 +328,14 @@ class Phases(PhasedRun):
         """
         workdir, evaluation = self.workdir(in_folder(self._config, *folders, FINE_TUNED)), None
         if held_out:
-            every, patience = math.ceil(length.second / self._config.phases.looks), self._config.phases.patience
+            every, patience = (
+                math.ceil(length.second / self._config.phases.looks),
+                self._config.phases.patience,
+            )
             evaluation = Evaluation(lambda: self.held_out(held_out), every, CHOSEN_BY, patience)
-        outcome = self._train(workdir, FINE_TUNED, source, steps, length.second, length.first, evaluation)
+        outcome = self._train(
+            workdir, FINE_TUNED, source, steps, length.second, length.first, evaluation
+        )
         if not held_out:
             _refuse_other_length(outcome, steps, workdir)
         return outcome.records

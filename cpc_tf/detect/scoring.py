@@ -105,7 +105,9 @@ class BestF1(NamedTuple):
 
 def _overlaps(truth: Truth, detected: Detected) -> np.ndarray:
     """Returns the overlaps of the detections of an image with its objects, [N, M]; -1 with those of another class."""
-    overlaps = bx.iou(tf.constant(detected.boxes, tf.float64), tf.constant(truth.boxes, tf.float64)).numpy()
+    overlaps = bx.iou(
+        tf.constant(detected.boxes, tf.float64), tf.constant(truth.boxes, tf.float64)
+    ).numpy()
     return np.where(detected.labels[:, None] == truth.labels, overlaps, -1)
 
 
@@ -145,12 +147,18 @@ def precision_recall(
 
 def _judged(truths: Sequence[Truth], detections: Sequence[Detected], iou: float) -> np.ndarray:
     """Returns whether each detection of all images is right, as `Judged.right`."""
-    return np.concatenate([np.zeros(0, int), *(judge(*pair, iou).right for pair in zip(truths, detections))])
+    return np.concatenate(
+        [np.zeros(0, int), *(judge(*pair, iou).right for pair in zip(truths, detections))]
+    )
 
 
-def _curves(truths: Sequence[Truth], detections: Sequence[Detected], right: np.ndarray, classes: int) -> list[Curve]:
+def _curves(
+    truths: Sequence[Truth], detections: Sequence[Detected], right: np.ndarray, classes: int
+) -> list[Curve]:
     """Returns the curve of each class; `right`: as `_judged` returns it."""
-    objects = np.concatenate([np.zeros(0, int), *(truth.labels[~truth.difficult] for truth in truths)])
+    objects = np.concatenate(
+        [np.zeros(0, int), *(truth.labels[~truth.difficult] for truth in truths)]
+    )
     scores = np.concatenate([np.zeros(0), *(image.scores for image in detections)])
     labels = np.concatenate([np.zeros(0, int), *(image.labels for image in detections)])
     curves = []
@@ -176,14 +184,20 @@ def average_precision(curve: Curve, recalls: np.ndarray | None = None) -> float:
     return float(np.sum(np.diff(curve.recall, prepend=0.0) * curve.best))
 
 
-def coco_precisions(truths: Sequence[Truth], detections: Sequence[Detected], classes: int) -> np.ndarray:
+def coco_precisions(
+    truths: Sequence[Truth], detections: Sequence[Detected], classes: int
+) -> np.ndarray:
     """Returns COCO's average precision at each of its overlaps, of each class: [10, classes]; nan without an object."""
     judged = [np.zeros([len(COCO_OVERLAPS), 0], int), *map(judge_by_coco, truths, detections)]
-    curves = (_curves(truths, detections, right, classes) for right in np.concatenate(judged, axis=1))
+    curves = (
+        _curves(truths, detections, right, classes) for right in np.concatenate(judged, axis=1)
+    )
     return np.array([[average_precision(curve, COCO_RECALLS) for curve in each] for each in curves])
 
 
-def best_f1(truths: Sequence[Truth], detections: Sequence[Detected], iou: float = 0.5) -> BestF1 | None:
+def best_f1(
+    truths: Sequence[Truth], detections: Sequence[Detected], iou: float = 0.5
+) -> BestF1 | None:
     """Returns the least score of boxes that has the best F1, of equals the middle one; None without an object to find.
 
     A score is a whole hundredth, so that what is printed is what was measured.
@@ -233,7 +247,9 @@ class Scores(NamedTuple):
     @property
     def means(self) -> dict[str, float]:
         """The means over the classes, 'map11' and so on; nan if no class has an object to find."""
-        return {f"map{name}": mean_average_precision(values) for name, values in self.by_class.items()}
+        return {
+            f"map{name}": mean_average_precision(values) for name, values in self.by_class.items()
+        }
 
     def result(self, class_names: Sequence[str]) -> dict[str, object]:
         """Returns the `means`, 'ap11' and so on of each class that has an object to find, and 'best_f1'."""
@@ -242,7 +258,11 @@ class Scores(NamedTuple):
             return {name: value for name, value in zip(class_names, values) if not np.isnan(value)}
 
         of_classes = {f"ap{name}": by_name(values) for name, values in self.by_class.items()}
-        return {**self.means, **of_classes, **({"best_f1": self.best_f1.result()} if self.best_f1 else {})}
+        return {
+            **self.means,
+            **of_classes,
+            **({"best_f1": self.best_f1.result()} if self.best_f1 else {}),
+        }
 
 
 def objects_of_classes(source: DetectionSource) -> np.ndarray:
@@ -280,10 +300,15 @@ def finder(
                 real, count = batch["labels"][i] >= 0, detections.count[i]  # without padding
                 truth = Truth(*(batch[field][i][real] for field in Truth._fields))
                 boxes = detections.boxes[i, :count] / np.tile(batch["scale"][i], 2)
-                detected = Detected(boxes, detections.scores[i, :count], detections.labels[i, :count])
+                detected = Detected(
+                    boxes, detections.scores[i, :count], detections.labels[i, :count]
+                )
                 scenes.append(Scene(name.decode(), truth, detected))
             progress.update(len(scenes))
-            if len(scenes) == source.num_examples or before // _PRINT_EVERY < len(scenes) // _PRINT_EVERY:
+            if (
+                len(scenes) == source.num_examples
+                or before // _PRINT_EVERY < len(scenes) // _PRINT_EVERY
+            ):
                 print(f"testing  {progress}", flush=True)
         return scenes
 
@@ -294,15 +319,26 @@ def score(scenes: Sequence[Scene], classes: int, iou: float = 0.5) -> Scores:
     """Returns average precisions; by VOC's rules a detection must overlap an object by at least `iou` to find it."""
     truths, detections = [scene.truth for scene in scenes], [scene.detected for scene in scenes]
     curves = precision_recall(truths, detections, classes, iou)
-    eleven, every = ([average_precision(curve, recalls) for curve in curves] for recalls in (ELEVEN, None))
+    eleven, every = (
+        [average_precision(curve, recalls) for curve in curves] for recalls in (ELEVEN, None)
+    )
     coco = coco_precisions(truths, detections, classes)
-    return Scores(curves, eleven, every, coco[0].tolist(), coco.mean(0).tolist(), best_f1(truths, detections, iou))
+    return Scores(
+        curves,
+        eleven,
+        every,
+        coco[0].tolist(),
+        coco.mean(0).tolist(),
+        best_f1(truths, detections, iou),
+    )
 
 
 def table(scores: Scores, class_names: Sequence[str], images: int) -> str:
     """Formats the average precisions on so many images as lines of text, the mean and the best score at the end."""
     width = max(len(name) for name in (*class_names, "average precision of"))
-    lines = [f"{'average precision of':{width}}{'objects':>9}{'11 points':>11}{'all points':>12}{'0.5 to 0.95':>13}"]
+    lines = [
+        f"{'average precision of':{width}}{'objects':>9}{'11 points':>11}{'all points':>12}{'0.5 to 0.95':>13}"
+    ]
     columns = (scores.eleven, scores.every, scores.coco)
     for name, curve, *values in zip(class_names, scores.curves, *columns):
         lines.append(f"{name:{width}}{curve.objects:9}{_percents(values)}")
@@ -343,13 +379,17 @@ def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str
 
     def plain(name: str) -> str:
         short = name.encode()[:100].decode(errors="ignore")  # a file's name has at most 255 bytes
-        return "".join(c if c in "-." or unicodedata.category(c)[0] in "LMN" else "_" for c in short)
+        return "".join(
+            c if c in "-." or unicodedata.category(c)[0] in "LMN" else "_" for c in short
+        )
 
     lines = [[] for _ in class_names]
     for scene in scenes:
         for (y1, x1, y2, x2), confidence, label in zip(*scene.detected):
             # All digits of the score: ties made by rounding would change the average precision.
-            lines[label].append(f"{scene.name} {confidence:.9g} {x1 + 1:.3f} {y1 + 1:.3f} {x2:.3f} {y2:.3f}\n")
+            lines[label].append(
+                f"{scene.name} {confidence:.9g} {x1 + 1:.3f} {y1 + 1:.3f} {x2:.3f} {y2:.3f}\n"
+            )
     names = [f"comp4_det_{plain(split)}_{plain(name)}" for name in class_names]
     for index, name in enumerate(names):
         if names.index(name) < index:  # two classes whose names differ only in replaced characters
@@ -368,7 +408,10 @@ def to_json(scenes: Sequence[Scene], class_names: Sequence[str], dataset: str, s
         lists = {name: values.tolist() for name, values in objects._asdict().items()}
         return {**lists, "boxes": np.round(objects.boxes.astype(float), 3).tolist()}
 
-    images = [{"name": scene.name, **to_dict(scene.detected), "truth": to_dict(scene.truth)} for scene in scenes]
+    images = [
+        {"name": scene.name, **to_dict(scene.detected), "truth": to_dict(scene.truth)}
+        for scene in scenes
+    ]
     for image in images:
         image["scores"] = [float(f"{confidence:.9g}") for confidence in image["scores"]]
     head = json.dumps({"dataset": dataset, "split": split, "class_names": list(class_names)})

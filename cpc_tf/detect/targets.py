@@ -26,7 +26,9 @@ class Samples(NamedTuple):
     valid: tf.Tensor  # bool [B, S], false for padding
     positive: tf.Tensor  # bool [B, S], matched with an object
     labels: tf.Tensor  # int32 [B, S], class of that object; 0 if there is none
-    deltas: tf.Tensor  # float32 [B, S, 4], code of that object's box relative to the candidate; 0 if there is none
+    deltas: (
+        tf.Tensor
+    )  # float32 [B, S, 4], code of that object's box relative to the candidate; 0 if there is none
 
 
 class Draws(NamedTuple):
@@ -44,8 +46,12 @@ class Draws(NamedTuple):
     def integers(self, images: int, count: int) -> tf.Tensor:
         """Returns `count` integers from 0 on for each of these images, int32 [images, count]."""
         # Integers are drawn, since XLA makes other fractions than TensorFlow from the same random bits.
-        drawn = tf.random.stateless_uniform([self.batch_size, count], self._seed(), None, None, tf.int32)
-        return tf.bitwise.bitwise_and(tf.slice(drawn, [self.first, 0], [images, count]), tf.int32.max)
+        drawn = tf.random.stateless_uniform(
+            [self.batch_size, count], self._seed(), None, None, tf.int32
+        )
+        return tf.bitwise.bitwise_and(
+            tf.slice(drawn, [self.first, 0], [images, count]), tf.int32.max
+        )
 
     def _seed(self) -> tf.Tensor:
         # XLA treats negative seeds differently.
@@ -55,7 +61,9 @@ class Draws(NamedTuple):
 def make_objects(boxes: tf.Tensor, labels: tf.Tensor) -> Objects:
     """Returns the objects of boxes [B, M, 4] and labels [B, M] (-1: padding); those without area become padding."""
     real = (labels >= 0) & (area(boxes) > 0)
-    return Objects(tf.where(real[..., None], boxes, 0.0), tf.where(real, tf.cast(labels, tf.int32), -1))
+    return Objects(
+        tf.where(real[..., None], boxes, 0.0), tf.where(real, tf.cast(labels, tf.int32), -1)
+    )
 
 
 def match(
@@ -85,7 +93,9 @@ def match(
     return matches, labels
 
 
-def sample(labels: tf.Tensor, count: int, positive_fraction: float, draws: Draws) -> tuple[tf.Tensor, tf.Tensor]:
+def sample(
+    labels: tf.Tensor, count: int, positive_fraction: float, draws: Draws
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Draws `count` candidates of each image at random, without replacement.
 
     Args:
@@ -112,10 +122,14 @@ def sample(labels: tf.Tensor, count: int, positive_fraction: float, draws: Draws
     return indices, tf.where(scores < 0, IGNORED, tf.where(slots < drawn, POSITIVE, NEGATIVE))
 
 
-def anchor_samples(anchors: tf.Tensor, inside: tf.Tensor, objects: Objects, config: RpnConfig, draws: Draws) -> Samples:
+def anchor_samples(
+    anchors: tf.Tensor, inside: tf.Tensor, objects: Objects, config: RpnConfig, draws: Draws
+) -> Samples:
     """Samples anchors [N, 4] that are `inside` [B, N] the image, for the RPN's losses."""
     overlaps = tf.where(inside[:, None], iou(objects.boxes, anchors[None]), 0.0)  # [B, M, N]
-    matches, labels = match(overlaps, objects, config.rpn_positive_iou, config.rpn_negative_iou, keep_best=True)
+    matches, labels = match(
+        overlaps, objects, config.rpn_positive_iou, config.rpn_negative_iou, keep_best=True
+    )
     labels = tf.where(inside, labels, IGNORED)
     indices, labels = sample(labels, config.rpn_samples, config.rpn_positive_fraction, draws)
     return _samples(tf.gather(anchors, indices), indices, labels, matches, objects, ANCHOR_WEIGHTS)
@@ -134,7 +148,9 @@ def region_samples(
     candidates = tf.concat([proposals, objects.boxes], 1)  # [B, K + M, 4]
     valid = tf.concat([valid, objects.labels >= 0], 1)
     overlaps = iou(objects.boxes, candidates)  # [B, M, K + M]
-    matches, labels = match(overlaps, objects, config.region_positive_iou, config.region_positive_iou)
+    matches, labels = match(
+        overlaps, objects, config.region_positive_iou, config.region_positive_iou
+    )
     labels = tf.where(valid, labels, IGNORED)
     indices, labels = sample(labels, config.region_samples, config.region_positive_fraction, draws)
     boxes = tf.gather(candidates, indices, batch_dims=1)  # [B, S, 4]
@@ -148,7 +164,9 @@ def _samples(boxes, indices, labels, matches, objects, weights):
     matched = tf.gather(matches, indices, batch_dims=1)  # [B, S]
     classes = tf.where(positive, tf.gather(objects.labels, matched, batch_dims=1), 0)
     deltas = encode(tf.gather(objects.boxes, matched, batch_dims=1), boxes, weights)
-    return Samples(indices, labels != IGNORED, positive, classes, tf.where(positive[..., None], deltas, 0.0))
+    return Samples(
+        indices, labels != IGNORED, positive, classes, tf.where(positive[..., None], deltas, 0.0)
+    )
 
 
 # The losses of Ren et al. 2015, eq. 1, float32 scalars, with L1 distances between codes as in C4. All are divided by
@@ -158,7 +176,9 @@ def _samples(boxes, indices, labels, matches, objects, weights):
 def rpn_losses(objectness: tf.Tensor, deltas: tf.Tensor, samples: Samples) -> dict[str, tf.Tensor]:
     """Returns 'rpn_class' and 'rpn_box', from logits [B, N] and codes [B, N, 4] of all anchors."""
     logits = tf.gather(objectness, samples.indices, batch_dims=1)  # [B, S]
-    cross_entropy = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(samples.positive, tf.float32), logits)
+    cross_entropy = tf.nn.sigmoid_cross_entropy_with_logits(
+        tf.cast(samples.positive, tf.float32), logits
+    )
     deltas = tf.gather(deltas, samples.indices, batch_dims=1)  # [B, S, 4]
     return {"rpn_class": _mean(cross_entropy, samples), "rpn_box": _box_loss(deltas, samples)}
 
@@ -180,4 +200,6 @@ def _box_loss(deltas: tf.Tensor, samples: Samples) -> tf.Tensor:
 def _mean(values: tf.Tensor, samples: Samples) -> tf.Tensor:
     """Returns the mean over the images of their means over valid samples of values [B, S]; 0 of an image without."""
     count = tf.reduce_sum(tf.cast(samples.valid, tf.float32), 1)  # [B]
-    return tf.reduce_mean(tf.reduce_sum(tf.where(samples.valid, values, 0.0), 1) / tf.maximum(count, 1.0))
+    return tf.reduce_mean(
+        tf.reduce_sum(tf.where(samples.valid, values, 0.0), 1) / tf.maximum(count, 1.0)
+    )

@@ -62,7 +62,9 @@ def build_detector(
             restore_kernel_norms(features.encoder)
         rest = _rest(config, features) if config.detector.head.region_head == "encoder" else None
         try:
-            model = FasterRCNN(features, num_classes, config.detector, config.numerics.precision, rest)
+            model = FasterRCNN(
+                features, num_classes, config.detector, config.numerics.precision, rest
+            )
         except ValueError as error:
             flags = f"--encoder={backbone.encoder} --backbone_endpoint={backbone.backbone_endpoint}"
             raise ConfigError(f"{flags}: {' '.join(str(error).split())[:500]}") from error
@@ -94,7 +96,9 @@ def _rest(config: DetectConfig, features: LoadedEncoder) -> Rest:
     return lambda x, training: rest(x, training and backbone.backbone_statistics)
 
 
-def rate_of(config: DetectorSgdConfig, batch_size: int, train_steps: int, phase: str = WHOLE) -> Schedule:
+def rate_of(
+    config: DetectorSgdConfig, batch_size: int, train_steps: int, phase: str = WHOLE
+) -> Schedule:
     """Returns the detector's learning rate: proportional to the batch, a tenth after each of the `rate_drops`.
 
     In the second of two phases it is the encoder's, without a warm-up.
@@ -138,9 +142,13 @@ class DetectorTraining(Trainee):
         super().__init__(strategy, batch_size, config.numerics)
         self.config, self.model, self._xla = config, model, self._xla and model.backbone.compiles
         with strategy.scope():
-            self.optimizer = sgd(rate_of(config.sgd, batch_size, train_steps, phase), config.sgd.momentum)
+            self.optimizer = sgd(
+                rate_of(config.sgd, batch_size, train_steps, phase), config.sgd.momentum
+            )
         encoder = [] if phase == FROZEN else model.encoder_variables
-        self._at_smaller_rate = len(encoder) if phase == WHOLE else 0  # of the variables, the first ones
+        self._at_smaller_rate = (
+            len(encoder) if phase == WHOLE else 0
+        )  # of the variables, the first ones
         self.set_up(
             {"optimizer": (self.optimizer, [*encoder, *model.detector_variables])},
             config.sgd.clip_norm,
@@ -152,13 +160,20 @@ class DetectorTraining(Trainee):
         """Returns the arguments of `losses`, from a batch of `canvas.batches`."""
         return tuple(batch[name] for name in ("image", "size", "boxes", "labels", "left_out"))
 
-    def losses(self, rows: Rows, images, sizes, boxes, labels, left_out) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def losses(
+        self, rows: Rows, images, sizes, boxes, labels, left_out
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         images = tf.image.convert_image_dtype(images, tf.float32)
         seed = tf.stack([self.config.training.seed % 2**31, tf.cast(rows.step, tf.int32)])
-        draws = Draws(tf.random.experimental.stateless_fold_in(seed, 0), self.batch_size, rows.first)
+        draws = Draws(
+            tf.random.experimental.stateless_fold_in(seed, 0), self.batch_size, rows.first
+        )
         losses = self.model.training_losses(images, sizes, boxes, labels, draws)
         metrics = {name: losses[name] for name in LOSSES}
-        return losses["loss"], {**metrics, "left_out": tf.reduce_mean(tf.cast(left_out, tf.float32))}
+        return losses["loss"], {
+            **metrics,
+            "left_out": tf.reduce_mean(tf.cast(left_out, tf.float32)),
+        }
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Adds the weight decay, and scales the encoder's gradients to its own rate."""
@@ -166,5 +181,7 @@ class DetectorTraining(Trainee):
         for index, (gradient, variable) in enumerate(zip(gradients, self.trained)):
             if variable.shape.rank > 1:
                 gradient += sgd.weight_decay * variable
-            scaled.append(gradient * sgd.encoder_rate_factor if index < self._at_smaller_rate else gradient)
+            scaled.append(
+                gradient * sgd.encoder_rate_factor if index < self._at_smaller_rate else gradient
+            )
         return scaled

@@ -25,7 +25,10 @@ SAMPLE = 400  # test images that a run's map shows
 THUMBNAIL = 64  # px
 _ROWS, _COLUMNS = 16, 22  # cells, each with one thumbnail at most
 _COMPONENTS = 50  # of t-SNE, a usual value
-_PERPLEXITY = (5, 30)  # likewise, with few and with many pictures: 30 neighbours of 300 are classes, not neighbours
+_PERPLEXITY = (
+    5,
+    30,
+)  # likewise, with few and with many pictures: 30 neighbours of 300 are classes, not neighbours
 _CLASSES = 19  # with a colour of their own
 
 # A class, its name, its colour; None for those that have no colour of their own.
@@ -68,7 +71,10 @@ class Places(NamedTuple):
 
 
 def draw_at(
-    places: Places, thumbnails: np.ndarray, labels: Sequence[int] | None = None, class_names: Sequence[str] = ()
+    places: Places,
+    thumbnails: np.ndarray,
+    labels: Sequence[int] | None = None,
+    class_names: Sequence[str] = (),
 ) -> bytes:
     """Returns the PNG of `draw` for pictures at these places; other arguments as there."""
     where = places.where
@@ -79,7 +85,11 @@ def draw_at(
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         axis = canvas.subplots()
         sides = [low[0], low[0] + cell[0] * _COLUMNS, low[1], low[1] + cell[1] * _ROWS]
-        axis.imshow(_sheet(where, low, cell, thumbnails, colors, framed=bool(entries)), aspect="auto", extent=sides)
+        axis.imshow(
+            _sheet(where, low, cell, thumbnails, colors, framed=bool(entries)),
+            aspect="auto",
+            extent=sides,
+        )
         look = {"fontsize": 13, "ha": "center", "va": "center"}
         frame = {"boxstyle": "round", "facecolor": theme.named["page"], "linewidth": 2.5}
         for label, name, color in entries:
@@ -87,7 +97,13 @@ def draw_at(
                 middle = _middle(where[np.equal(labels, label)])
                 axis.text(*middle, name, bbox={**frame, "edgecolor": color}, **look)
         rest = [f"grey: {name}" for label, name, _ in entries if label is None]
-        axis.set(xlim=sides[:2], ylim=sides[2:], xticks=[], yticks=[], xlabel="; ".join([places.title, *rest]))
+        axis.set(
+            xlim=sides[:2],
+            ylim=sides[2:],
+            xticks=[],
+            yticks=[],
+            xlabel="; ".join([places.title, *rest]),
+        )
         axis.grid(visible=False)
         axis.spines[:].set_visible(False)
 
@@ -104,8 +120,13 @@ def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places
     """Returns where a map shows pictures with features [N, D]; arguments and errors as those of `draw`."""
     of = f"of {features.shape[1]:,} features of {len(features):,} pictures"
     if not np.isfinite(features).all():
-        raise ConfigError("some features are not finite, so there is no map of them: is the encoder's training whole?")
-    from sklearn import decomposition, manifold  # here, since it takes a third of the start of a program
+        raise ConfigError(
+            "some features are not finite, so there is no map of them: is the encoder's training whole?"
+        )
+    from sklearn import (
+        decomposition,
+        manifold,
+    )  # here, since it takes a third of the start of a program
 
     count = min(_COMPONENTS, *features.shape)
     pca = decomposition.PCA(count, svd_solver="randomized", random_state=seed)
@@ -122,7 +143,11 @@ def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places
 
 
 def write(
-    workdir: str, features: np.ndarray, images: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
+    workdir: str,
+    features: np.ndarray,
+    images: np.ndarray,
+    labels: np.ndarray,
+    class_names: Sequence[str],
 ) -> None:
     """Writes map.png and map.csv of test images into the directory of a run; what the machine fails is a warning.
 
@@ -135,7 +160,12 @@ def write(
     """
     with optional_picture(os.path.join(workdir, PICTURE)) as path:
         tsne = places(features, TSNE_MAP)
-        small = tf.image.resize(images, [min(THUMBNAIL, images.shape[1])] * 2, "area").numpy().round().astype(np.uint8)
+        small = (
+            tf.image.resize(images, [min(THUMBNAIL, images.shape[1])] * 2, "area")
+            .numpy()
+            .round()
+            .astype(np.uint8)
+        )
         single = labels if labels.ndim == 1 else None
         write_file(path, draw_at(tsne, small, single, class_names))
         rows = [{"x": round(float(x), 3), "y": round(float(y), 3)} for x, y in tsne.where]
@@ -144,7 +174,9 @@ def write(
         write_file(os.path.join(workdir, DATA), csv_records(rows))
 
 
-def _colors(count: int, labels: Sequence[int] | None, class_names: Sequence[str]) -> tuple[np.ndarray, list[Entry]]:
+def _colors(
+    count: int, labels: Sequence[int] | None, class_names: Sequence[str]
+) -> tuple[np.ndarray, list[Entry]]:
     """Returns the colour of each picture, float [count, 3], and what the colours mean."""
     grey, theme = to_rgb(plots.IGNORED), plots.THEME
     if labels is None:
@@ -157,17 +189,29 @@ def _colors(count: int, labels: Sequence[int] | None, class_names: Sequence[str]
     names = plots.shortened(plots.drawable(tuple(class_names), "class"))
     entries: list[Entry] = [(label, names[label], color) for label, color in color_of.items()]
     rest = [
-        name for name, any_of in (("no label", (labels < 0).any()), ("others", len(present) > len(colored))) if any_of
+        name
+        for name, any_of in (
+            ("no label", (labels < 0).any()),
+            ("others", len(present) > len(colored)),
+        )
+        if any_of
     ]
     entries += [(None, " or ".join(rest), grey)] if rest else []
     return np.array([color_of.get(label, grey) for label in labels.tolist()]), entries
 
 
 def _sheet(
-    where: np.ndarray, low: np.ndarray, cell: np.ndarray, thumbnails: np.ndarray, colors: np.ndarray, framed: bool
+    where: np.ndarray,
+    low: np.ndarray,
+    cell: np.ndarray,
+    thumbnails: np.ndarray,
+    colors: np.ndarray,
+    framed: bool,
 ) -> np.ndarray:
     """Returns the thumbnails in their cells, transparent elsewhere: uint8 [rows * t, columns * t, 4]."""
-    at = np.clip(((where - low) / cell).astype(int), 0, (_COLUMNS - 1, _ROWS - 1))  # [N, 2], column and row from below
+    at = np.clip(
+        ((where - low) / cell).astype(int), 0, (_COLUMNS - 1, _ROWS - 1)
+    )  # [N, 2], column and row from below
     away = np.linalg.norm((where - low) / cell - at - 0.5, axis=1)
     side = thumbnails.shape[1]
     sheet = np.full([_ROWS, side, _COLUMNS, side, 4], (255, 255, 255, 0), np.uint8)

@@ -54,10 +54,27 @@ class Theme(NamedTuple):
 THEME = Theme(
     {
         # The page, and what stands in a figure beside its data.
-        **{"page": "#ffffff", "ink": "#1b1f24", "muted": "#5b6470", "line": "#e3e6ea", "healthy": "#00845f"},
+        **{
+            "page": "#ffffff",
+            "ink": "#1b1f24",
+            "muted": "#5b6470",
+            "line": "#e3e6ea",
+            "healthy": "#00845f",
+        },
         # What trained an encoder (`Identity.trained_by`), and chance.
-        **{"cpc": "#0b5cad", "rotation": "#b0579a", "relative_position": "#2b9bc4", "instance": "#d55e00"},
-        **{"pixels": "#c62828", "untrained": "#6b7280", "labels": "#8a6d00", "unknown": "#3d4450", "chance": "#c3c8ce"},
+        **{
+            "cpc": "#0b5cad",
+            "rotation": "#b0579a",
+            "relative_position": "#2b9bc4",
+            "instance": "#d55e00",
+        },
+        **{
+            "pixels": "#c62828",
+            "untrained": "#6b7280",
+            "labels": "#8a6d00",
+            "unknown": "#3d4450",
+            "chance": "#c3c8ce",
+        },
     },
     ("#6a3d9a", "#1b9e9e", "#a65628", "#5f8a1f"),
 )
@@ -66,7 +83,11 @@ TRUE, MISSED, RIGHT, WRONG, IGNORED = "#21c77a", "#ff3b30", "#3aa0ff", "#ffb000"
 MARKERS = {"pixels": "s", "untrained": "^", "labels": "D"}
 Draw = Callable[[Canvas, Theme], None]
 OWN_FONT = "DejaVu Sans"  # comes with Matplotlib
-_PLACEHOLDERS = ("last resort", "lastresort", "adobe blank")  # fonts that show every letter as a missing one
+_PLACEHOLDERS = (
+    "last resort",
+    "lastresort",
+    "adobe blank",
+)  # fonts that show every letter as a missing one
 
 
 class Line(NamedTuple):
@@ -84,8 +105,16 @@ class Line(NamedTuple):
         marker = MARKERS.get(self.color, "o") if band else "." if len(x) <= 12 else ""
         if band:
             axis.fill_between(x, *band, color=color, alpha=0.18, linewidth=0)
-        look = {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.6, "linestyle": self.style}
-        return axis.plot(x, y, clip_on=False, **look)[0]  # a marker at the end of the axis, as of 100 %, is drawn whole
+        look = {
+            "color": color,
+            "marker": marker,
+            "markersize": 5,
+            "linewidth": 1.6,
+            "linestyle": self.style,
+        }
+        return axis.plot(x, y, clip_on=False, **look)[
+            0
+        ]  # a marker at the end of the axis, as of 100 %, is drawn whole
 
 
 def grid(canvas: Canvas, count: int, columns: int, **share: bool) -> Sequence[Axes]:
@@ -100,7 +129,14 @@ def grid(canvas: Canvas, count: int, columns: int, **share: bool) -> Sequence[Ax
 def shade_healthy(axis: Axes, least: float, theme: Theme) -> None:
     """Shades what is healthy: from a value on upwards, which leaves the limits of the axis as they are."""
     low, high = axis.get_ylim()
-    axis.axhspan(least, max(high, least), color=theme.named["healthy"], alpha=0.12, linewidth=0, label="healthy range")
+    axis.axhspan(
+        least,
+        max(high, least),
+        color=theme.named["healthy"],
+        alpha=0.12,
+        linewidth=0,
+        label="healthy range",
+    )
     axis.set_ylim(low, max(high, 1.1 * least))
 
 
@@ -152,7 +188,9 @@ def png(draw: Draw, width: float, height: float, dpi: int = 120) -> bytes:
         canvas = Canvas(figsize=(width, height), layout="constrained")
         draw(canvas, THEME)
         # Matplotlib looks for letters that these fonts lack in the further ones.
-        matplotlib.rcParams["font.sans-serif"] += families(text.get_text() for text in canvas.findobj(Text))
+        matplotlib.rcParams["font.sans-serif"] += families(
+            text.get_text() for text in canvas.findobj(Text)
+        )
         buffer = io.BytesIO()
         canvas.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()
@@ -165,10 +203,14 @@ def drawable(names: tuple[str, ...], kind: str) -> tuple[str, ...]:
     A name cannot be drawn if no installed font has all its letters. Nor if it is written from right to left or joins
     marks to letters: Matplotlib would set them one by one from left to right.
     """
-    drawn = tuple(name if _can_be_set(name) else f"{kind} {number}" for number, name in enumerate(names))
+    drawn = tuple(
+        name if _can_be_set(name) else f"{kind} {number}" for number, name in enumerate(names)
+    )
     replaced = [f"{short} is {name}" for short, name in zip(drawn, names) if short != name]
     if replaced:
-        logging.warning("numbers are drawn for names that no installed font can show: %s", listed(replaced))
+        logging.warning(
+            "numbers are drawn for names that no installed font can show: %s", listed(replaced)
+        )
     return drawn
 
 
@@ -178,7 +220,10 @@ def families(texts: Iterable[str]) -> list[str]:
 
 
 def _can_be_set(name: str) -> bool:
-    if any(unicodedata.category(x)[0] in "MC" or unicodedata.bidirectional(x) in ("R", "AL") for x in name):
+    if any(
+        unicodedata.category(x)[0] in "MC" or unicodedata.bidirectional(x) in ("R", "AL")
+        for x in name
+    ):
         return False
     return not _missing(name) or _family(_missing(name)) is not None
 
@@ -192,8 +237,15 @@ def _missing(text: str) -> frozenset[str]:
 def _family(letters: frozenset[str]) -> str | None:
     """Returns a family of fonts that has all these letters; None if there is none, or no letter."""
     # Of a family, Matplotlib takes the upright font of normal weight.
-    entries = sorted(fontManager.ttflist, key=lambda entry: (entry.style != "normal", entry.weight != 400, entry.name))
-    return next((entry.name for entry in entries if letters <= _letters(entry.fname)), None) if letters else None
+    entries = sorted(
+        fontManager.ttflist,
+        key=lambda entry: (entry.style != "normal", entry.weight != 400, entry.name),
+    )
+    return (
+        next((entry.name for entry in entries if letters <= _letters(entry.fname)), None)
+        if letters
+        else None
+    )
 
 
 @functools.cache

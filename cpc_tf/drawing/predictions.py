@@ -23,11 +23,16 @@ EACH, PER_ROW = 8, 4  # images of a kind, and beside each other
 def sample(predictions: Predictions, count: int = EACH) -> dict[str, np.ndarray]:
     """Returns {title: indices} of `count` images of each kind: right, surely wrong, and unsure."""
     # As the file has them, so that a run and the report choose the same.
-    probabilities, right = predictions.probabilities.round(4), predictions.labels == predictions.guesses
+    probabilities, right = (
+        predictions.probabilities.round(4),
+        predictions.labels == predictions.guesses,
+    )
     order = np.argsort(-probabilities, kind="stable")
     rights = np.flatnonzero(right)
     rows = {
-        "right": rights[np.unique(np.linspace(0, len(rights) - 1, count).astype(int))] if len(rights) else rights,
+        "right": rights[np.unique(np.linspace(0, len(rights) - 1, count).astype(int))]
+        if len(rights)
+        else rights,
         "wrong, the most confident": order[~right[order]][:count],
         "the least confident": order[::-1][:count],
     }
@@ -64,7 +69,11 @@ def draw(
                 title = f"{names[guess]} {100 * predictions.probabilities[index]:.0f} %"
                 plots.tile(axis, image, title, plots.TRUE if label == guess else plots.MISSED)
                 axis.set_title(title, fontsize=9.5, fontweight="normal")
-                axis.set_xlabel("" if label == guess else f"is {names[label]}", fontsize=9.5, color=theme.named["ink"])
+                axis.set_xlabel(
+                    "" if label == guess else f"is {names[label]}",
+                    fontsize=9.5,
+                    color=theme.named["ink"],
+                )
 
     return plots.png(fill, 1.8 * PER_ROW, 2.3 * sum(heights) + 0.3 * len(rows), dpi=120)
 
@@ -80,12 +89,16 @@ def write_sheet(workdir: str, source: Source, geometry: GeometryConfig | ImageCo
     if source.multi_label:
         return
     with optional_picture(os.path.join(workdir, SHEET)) as path:
-        predictions = read_predictions(read_text(os.path.join(workdir, PREDICTIONS)), source.class_names)
+        predictions = read_predictions(
+            read_text(os.path.join(workdir, PREDICTIONS)), source.class_names
+        )
         if predictions is not None and predictions.probabilities is not None:
             write_file(path, draw(predictions, images_of(source, geometry), source.class_names))
 
 
-def images_of(source: Source, geometry: GeometryConfig | ImageConfig) -> Callable[[np.ndarray], np.ndarray]:
+def images_of(
+    source: Source, geometry: GeometryConfig | ImageConfig
+) -> Callable[[np.ndarray], np.ndarray]:
     """Returns a function: indices [n] of examples -> their centre crops as a test sees them, uint8 [n, S, S, 3]."""
 
     def images(indices: np.ndarray) -> np.ndarray:

@@ -42,7 +42,13 @@ class ResNetClassifier(keras.Model):
       precision: of the blocks, as `Network` has it; statistics, logits and parameters are float32.
     """
 
-    def __init__(self, num_classes: int, config: ClassifierConfig, norm: str = "batch", precision: str = "float32"):
+    def __init__(
+        self,
+        num_classes: int,
+        config: ClassifierConfig,
+        norm: str = "batch",
+        precision: str = "float32",
+    ):
         dtype = policy(precision)
         super().__init__(name="classifier", dtype=dtype)
         self.blocks = [
@@ -62,7 +68,9 @@ class ResNetClassifier(keras.Model):
         self.rate = config.dropout
         self.logits = keras.layers.Dense(num_classes, dtype="float32", name="logits")
 
-    def call(self, maps: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None) -> tf.Tensor:
+    def call(
+        self, maps: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
         """Feature maps [B, H, W, D] -> logits [B, num_classes], float32.
 
         Args:
@@ -80,10 +88,14 @@ class ResNetClassifier(keras.Model):
 
     def dropout_mask(self, width: int, key: tf.Tensor, batch_size: int) -> tf.Tensor:
         """Returns the factors of dropout for the features of a whole batch, [batch_size, width]; `key` is int64 [2]."""
-        return tf.nn.experimental.stateless_dropout(tf.ones([batch_size, width]), self.rate, key, rng_alg="philox")
+        return tf.nn.experimental.stateless_dropout(
+            tf.ones([batch_size, width]), self.rate, key, rng_alg="philox"
+        )
 
 
-def build_classifier(config: EfficientConfig, phase: str, maps: tf.TensorShape, num_classes: int) -> ResNetClassifier:
+def build_classifier(
+    config: EfficientConfig, phase: str, maps: tf.TensorShape, num_classes: int
+) -> ResNetClassifier:
     """Returns the classifier that a phase trains on maps [None, H, W, D] of an encoder, with all its variables.
 
     Fine-tuning has the frozen phase's classifier. A supervised network ends with a norm of its own, so without blocks
@@ -141,14 +153,19 @@ class Classification(Trainee):
             by_sgd = [*by_adam, *by_sgd]
         self._kernels = [variable for variable in by_sgd if variable.shape.rank > 1]
         if phase == FINE_TUNED:
-            self.rates, peaks = ("finetune_rate", "encoder_rate"), (sgd.finetune_rate, sgd.encoder_rate)
+            self.rates, peaks = (
+                ("finetune_rate", "encoder_rate"),
+                (sgd.finetune_rate, sgd.encoder_rate),
+            )
         else:
             peaks = (sgd.learning_rate,)
         warmup = 0 if phase == FINE_TUNED else sgd.warmup_steps
         cosine_steps = train_steps if cosine else 0
         with strategy.scope():
             # What `drop_rates` lowers while it trains. Not saved: the evaluations so far say it.
-            self._factor = tf.Variable(1.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+            self._factor = tf.Variable(
+                1.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+            )
         rates = [Schedule(peak, warmup, cosine_steps, drops, self._factor) for peak in peaks]
         # Details of the encoder's Adam; None: Keras' defaults.
         paper = OptimizerConfig() if phase == FINE_TUNED and sgd.encoder_adam == "paper" else None
@@ -164,10 +181,14 @@ class Classification(Trainee):
         encoder_exchanges = phase != FROZEN and encoder.has_batch_norm
         exchanges = encoder_exchanges or has_batch_norm(classifier)
         of_whole_batch = "batch norm's statistics" if exchanges else ""
-        self.set_up(parts, of_whole_batch=of_whole_batch, classifier=classifier, **averages, **saved)
+        self.set_up(
+            parts, of_whole_batch=of_whole_batch, classifier=classifier, **averages, **saved
+        )
         encode = functools.partial(self._maps, training=phase != FROZEN)
         self._encode = self.compiled(encode) if self.exchanges and not encoder_exchanges else encode
-        self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, numerics.xla)
+        self._logits = on_replicas(
+            lambda x: classifier(self._maps(x)), strategy, ENCODED, numerics.xla
+        )
 
     def drop_rates(self, count: int) -> None:
         """Makes the rates of the following steps a tenth of what they would be, so many times."""
@@ -191,11 +212,15 @@ class Classification(Trainee):
         seed = tf.stack([tf.cast(self._seed, tf.int64), rows.step])
         key = tf.random.experimental.stateless_fold_in(seed, 0)
         width = self.classifier.logits.kernel.shape[0]
-        mask = self.classifier.dropout_mask(width, key, self.batch_size)  # of the batch of all replicas
+        mask = self.classifier.dropout_mask(
+            width, key, self.batch_size
+        )  # of the batch of all replicas
         mask = tf.slice(mask, [rows.first, 0], [maps.shape[0], width])
         logits = self.classifier(maps, training=True, mask=mask)  # [B, classes]
         metrics = self.kind.metrics(logits, labels)
-        total = metrics["loss"] + self._decay * tf.add_n([tf.nn.l2_loss(kernel) for kernel in self._kernels])
+        total = metrics["loss"] + self._decay * tf.add_n(
+            [tf.nn.l2_loss(kernel) for kernel in self._kernels]
+        )
         if self._propagation:
             loss, more = self._propagation.loss(rows, *unlabelled)
             return total + loss, {**metrics, **more}
@@ -219,11 +244,15 @@ class Classification(Trainee):
         logits, labels = [], []
         with self.averaged():
             for batch in batches:
-                logits.append(self._logits(batch["latents"] if "latents" in batch else batch["image"]).numpy())
+                logits.append(
+                    self._logits(batch["latents"] if "latents" in batch else batch["image"]).numpy()
+                )
                 labels.append(np.asarray(batch["label"]))
         return np.concatenate(logits), np.concatenate(labels)
 
     def classes(self, batches: Iterable[dict[str, tf.Tensor]]) -> np.ndarray:
         """Returns the class that is predicted of each image of finite batches of {'image'}, int64 [N]."""
         with self.averaged():
-            return np.concatenate([self._logits(batch["image"]).numpy().argmax(1) for batch in batches])
+            return np.concatenate(
+                [self._logits(batch["image"]).numpy().argmax(1) for batch in batches]
+            )

@@ -19,7 +19,18 @@ from cpc_tf.efficient.propagation_config import NONE, SELF_TRAINING, Propagation
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.encoders.released import MODULE
-from cpc_tf.settings import LARGEST, WIDEST, ConfigError, Settings, count, fraction, rate, replace, setting, to_flagfile
+from cpc_tf.settings import (
+    LARGEST,
+    WIDEST,
+    ConfigError,
+    Settings,
+    count,
+    fraction,
+    rate,
+    replace,
+    setting,
+    to_flagfile,
+)
 from cpc_tf.training.config import (
     NO_PARTS_OF_BATCHES,
     ONLY_PRETRAINING,
@@ -42,7 +53,9 @@ PARTS = {
 class LabelsConfig(Settings):
     """Which labels are used, and which of them only to select settings."""
 
-    test_split: str = setting("test", "Split of the dataset to test on, once for each selected model")
+    test_split: str = setting(
+        "test", "Split of the dataset to test on, once for each selected model"
+    )
     label_fraction: float = setting(
         1.0,
         "Fraction of each class's labels to use; smaller fractions are subsets of larger ones",
@@ -78,9 +91,14 @@ class LabelsConfig(Settings):
     )
 
     def check(self):
-        few = {"label_fraction": self.label_fraction < 1, "labels_per_class": self.labels_per_class > 0}
+        few = {
+            "label_fraction": self.label_fraction < 1,
+            "labels_per_class": self.labels_per_class > 0,
+        }
         for name in (name for name, is_set in few.items() if is_set and self.refit):
-            raise ConfigError(f"--refit: trains on all labels, and --{name} leaves some out; give only one")
+            raise ConfigError(
+                f"--refit: trains on all labels, and --{name} leaves some out; give only one"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +116,8 @@ class ClassifierConfig(Settings):
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     signature: str = setting(
-        "", "Signature of a third-party SavedModel, as 'encode', to classify on frozen; empty: its call"
+        "",
+        "Signature of a third-party SavedModel, as 'encode', to classify on frozen; empty: its call",
     )
     endpoint: str = setting(
         "feature_map",
@@ -117,7 +136,8 @@ class ClassifierConfig(Settings):
         choices=("auto", "layer", "channel", "batch", "none"),
     )
     recompute: bool = setting(
-        False, "Recompute the encoder's activations in the backward pass: less memory, a third more time"
+        False,
+        "Recompute the encoder's activations in the backward pass: less memory, a third more time",
     )
     head_blocks: int = setting(
         -1,
@@ -137,7 +157,9 @@ class ClassifierConfig(Settings):
         maximum=WIDEST,
         derived=True,
     )
-    dropout: float = setting(0.5, "Dropout before the last layer", source="App. C", minimum=0, maximum=0.99)
+    dropout: float = setting(
+        0.5, "Dropout before the last layer", source="App. C", minimum=0, maximum=0.99
+    )
 
     def check(self):
         if 0 < self.head_width < 4:
@@ -145,9 +167,14 @@ class ClassifierConfig(Settings):
         for backbone in self.backbones:
             if backbone not in NETWORKS:
                 raise ConfigError("backbone", self.backbone, f"must be of {', '.join(NETWORKS)}")
-        if len(self.backbones) > 1 and self.encoder not in ("", PIXELS):  # a preset alone names no encoder
+        if len(self.backbones) > 1 and self.encoder not in (
+            "",
+            PIXELS,
+        ):  # a preset alone names no encoder
             raise ConfigError(
-                "backbone", self.backbone, f"several are for --encoder={PIXELS}, the supervised baseline; name one"
+                "backbone",
+                self.backbone,
+                f"several are for --encoder={PIXELS}, the supervised baseline; name one",
             )
 
     @property
@@ -179,7 +206,10 @@ class SgdConfig(Settings):
         maximum=LARGEST,
     )
     finetune_steps: int = count(
-        0, "Maximum steps of fine-tuning after the frozen phase; 0: no fine-tuning", unit="steps", minimum=0
+        0,
+        "Maximum steps of fine-tuning after the frozen phase; 0: no fine-tuning",
+        unit="steps",
+        minimum=0,
     )
     finetune_rate: float = rate(0.01, "Learning rate of the classifier's SGD while fine-tuning")
     encoder_rate: float = rate(1e-4, "Learning rate of the encoder's Adam while fine-tuning")
@@ -191,7 +221,10 @@ class SgdConfig(Settings):
         choices=("paper", "keras"),
     )
     warmup_steps: int = count(
-        0, "Length of the linear warm-up of --learning_rate in the first phase", unit="steps", minimum=0
+        0,
+        "Length of the linear warm-up of --learning_rate in the first phase",
+        unit="steps",
+        minimum=0,
     )
     drops_at: str = fraction(
         "",
@@ -230,7 +263,11 @@ class SgdConfig(Settings):
         detail=True,
     )
     finetune_look_steps: int = count(
-        500, "The same while fine-tuning; 1: after each epoch", unit="steps", source="App. C.2: epochs", detail=True
+        500,
+        "The same while fine-tuning; 1: after each epoch",
+        unit="steps",
+        source="App. C.2: epochs",
+        detail=True,
     )
     least_looks: int = count(
         4, "Least number of evaluations on held-out labels in a phase", maximum=10_000, detail=True
@@ -282,7 +319,9 @@ class SearchConfig(Settings):
         for name in ("search_decays", "search_dropouts"):
             low_high = self.numbers(name)
             if len(low_high) != 2 or low_high[0] > low_high[1]:
-                raise ConfigError(name, getattr(self, name), "two numbers, the smallest and the largest")
+                raise ConfigError(
+                    name, getattr(self, name), "two numbers, the smallest and the largest"
+                )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -310,7 +349,9 @@ class EfficientConfig(Settings):
     def check(self):
         if self.data.unlabelled and not self.data.labelled:
             raise ConfigError(
-                "unlabelled", self.data.unlabelled, "goes with a folder of pictures with labels, --labelled=FOLDER"
+                "unlabelled",
+                self.data.unlabelled,
+                "goes with a folder of pictures with labels, --labelled=FOLDER",
             )
         if self.sgd.stop_at_loss and (self.sgd.patience or self.classifier.encoder == PIXELS):
             why = f"with --patience={self.sgd.patience} the held-out labels end the phase, give only one"
@@ -322,9 +363,15 @@ class EfficientConfig(Settings):
                 f"{self.data.flag} has a test that others are compared on, too"
             )
         if self.sgd.patience and not (self.labels.held_out or self.labels.validation_split):
-            raise ConfigError("patience", self.sgd.patience, "needs held-out labels, --held_out is 0")
+            raise ConfigError(
+                "patience", self.sgd.patience, "needs held-out labels, --held_out is 0"
+            )
         if self.sgd.patience and self.sgd.drops_at:
-            raise ConfigError("drops_at", self.sgd.drops_at, "with --patience the held-out labels say when rates drop")
+            raise ConfigError(
+                "drops_at",
+                self.sgd.drops_at,
+                "with --patience the held-out labels say when rates drop",
+            )
         flag = f"--propagation={self.propagation.propagation}"
         if self.propagation.propagation == NONE:
             if self.data.unlabelled:
@@ -342,7 +389,9 @@ class EfficientConfig(Settings):
             )
         if self.propagation.propagation == SELF_TRAINING:
             if self.labels.refit:
-                raise ConfigError(f"--refit: not with {flag}, whose classifier learns from predicted labels")
+                raise ConfigError(
+                    f"--refit: not with {flag}, whose classifier learns from predicted labels"
+                )
             self.of_teacher()
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:
@@ -356,7 +405,9 @@ class EfficientConfig(Settings):
                 f"--patience={self.sgd.patience}; use --patience=0"
             )
         if self.propagation.propagation == "uda" and not self.augment.policy.used:
-            raise ConfigError(f"{flag}: needs the transformations of --augment, which is {self.augment.title}")
+            raise ConfigError(
+                f"{flag}: needs the transformations of --augment, which is {self.augment.title}"
+            )
         if self.propagation.propagation == "vat" and self.numerics.precision == "float16":
             raise ConfigError(
                 f"{flag}: the gradient of a picture is too small for --precision=float16; use bfloat16 or float32"
@@ -367,7 +418,9 @@ class EfficientConfig(Settings):
         words = to_flagfile(replace(self, propagation=NONE, teacher="")).splitlines()
         try:
             teacher = self.propagation.teacher
-            config = cli.parse(EfficientConfig, [*words, *([f"--set={teacher}"] if teacher else [])])
+            config = cli.parse(
+                EfficientConfig, [*words, *([f"--set={teacher}"] if teacher else [])]
+            )
         except ConfigError as error:
             raise ConfigError("teacher", self.propagation.teacher, str(error)) from error
         return replace(config, workdir=os.path.join(self.workdir, TEACHER))

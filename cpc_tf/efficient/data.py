@@ -25,24 +25,34 @@ class Data(NamedTuple):
 
     @property
     def splits(self) -> dict[str, Source | None]:
-        splits = {"split": self.source, "test_split": self.test_source, "unlabelled": self.unlabelled}
+        splits = {
+            "split": self.source,
+            "test_split": self.test_source,
+            "unlabelled": self.unlabelled,
+        }
         return {**splits, **({"validation_split": self.validation} if self.validation else {})}
 
     @property
     def pool(self) -> Source | None:
         """The pictures that are learned from without their labels, none of --validation_split; None: there are none."""
-        return self.unlabelled and restricted(self.unlabelled, _learnable(self.unlabelled, self.validation))
+        return self.unlabelled and restricted(
+            self.unlabelled, _learnable(self.unlabelled, self.validation)
+        )
 
 
 def open_data(config: EfficientConfig) -> Data:
     """Opens the splits of a run. Raises ConfigError if one leads nowhere or does not fit the settings."""
     labels, method = config.labels, config.propagation.propagation
-    pair = catalog.open_pair(replace(config.data, unlabelled=""), labels.test_split, labels.validation_split)
+    pair = catalog.open_pair(
+        replace(config.data, unlabelled=""), labels.test_split, labels.validation_split
+    )
     source, test_source, summary, validation = pair
     if method == NONE:
         return Data(source, test_source, None, validation, summary)
     if source.multi_label:
-        raise ConfigError("propagation", method, "needs pictures with one label each; these have several")
+        raise ConfigError(
+            "propagation", method, "needs pictures with one label each; these have several"
+        )
     unlabelled = catalog.open_unlabelled(config.data, source)
     line = f"--propagation={method}: {unlabelled.num_examples} images, whose labels are not used"
     return Data(source, test_source, unlabelled, validation, f"{summary}\n{line}")
@@ -59,11 +69,21 @@ def choose(config: EfficientConfig, data: Data) -> tuple[Labels, str]:
     source, validation, split = data.source, data.validation, config.labels.validation_split
     rows = _learnable(source, validation)
     if not len(rows):
-        raise ConfigError("validation_split", split, f"leaves none of the images of --split={config.data.split}")
+        raise ConfigError(
+            "validation_split", split, f"leaves none of the images of --split={config.data.split}"
+        )
     if len(_learnable(data.test_source, validation)) < data.test_source.num_examples:
-        raise ConfigError("validation_split", split, f"has images of --test_split={config.labels.test_split}")
+        raise ConfigError(
+            "validation_split", split, f"has images of --test_split={config.labels.test_split}"
+        )
     which = replace(config.labels, held_out=0.0) if validation else config.labels
-    given = source.labels()[rows], source.class_names, which, config.training.seed, source.groups()[rows]
+    given = (
+        source.labels()[rows],
+        source.class_names,
+        which,
+        config.training.seed,
+        source.groups()[rows],
+    )
     labels = choose_labels(*given).of(rows)
     if not validation:
         return labels, ""
@@ -78,10 +98,14 @@ def _learnable(source: Source, validation: Source | None) -> np.ndarray:
     if not validation:
         return np.arange(source.num_examples)
     taken = {*validation.identities()}
-    return np.array([index for index, key in enumerate(source.identities()) if key not in taken], np.int64)
+    return np.array(
+        [index for index, key in enumerate(source.identities()) if key not in taken], np.int64
+    )
 
 
-def relabelled(source: Source, labels: Labels, pool: Source, predicted: np.ndarray) -> tuple[Source, Labels]:
+def relabelled(
+    source: Source, labels: Labels, pool: Source, predicted: np.ndarray
+) -> tuple[Source, Labels]:
     """Returns what the second classifier of self-training learns: all pictures, as predicted but for chosen labels.
 
     Args:
@@ -93,6 +117,15 @@ def relabelled(source: Source, labels: Labels, pool: Source, predicted: np.ndarr
     label_of = {keys[index]: known[index] for index in labels.chosen}
     held_out = {keys[index] for index in (() if labels.held_out is None else labels.held_out)}
     learned = [label_of.get(key, label) for key, label in zip(pool.identities(), predicted)]
-    is_held_out, every = np.array([key in held_out for key in pool.identities()]), np.arange(pool.num_examples)
-    parts = (None, None) if labels.fit is None else (every[~is_held_out], every[is_held_out] if held_out else None)
-    return Relabelled(pool, np.array(learned), source.class_names), Labels(every, *parts, labels.fraction)
+    is_held_out, every = (
+        np.array([key in held_out for key in pool.identities()]),
+        np.arange(pool.num_examples),
+    )
+    parts = (
+        (None, None)
+        if labels.fit is None
+        else (every[~is_held_out], every[is_held_out] if held_out else None)
+    )
+    return Relabelled(pool, np.array(learned), source.class_names), Labels(
+        every, *parts, labels.fraction
+    )

@@ -26,7 +26,13 @@ from cpc_tf.encoders.card import EncoderName, find_card
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.evaluation.inference import Features, encode_dataset, feature_batches, on_replicas, own_images
+from cpc_tf.evaluation.inference import (
+    Features,
+    encode_dataset,
+    feature_batches,
+    on_replicas,
+    own_images,
+)
 from cpc_tf.settings import ConfigError, derived, replace
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
 from cpc_tf.training.strategy import replica_batches
@@ -35,7 +41,10 @@ from cpc_tf.training.strategy import replica_batches
 USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
 # Head of as many labels at least -> blocks and width: the paper's, and that of imagenette/efficient.
 HEADS = {10_000: (11, 4096), 0: (2, 512)}
-MOST_VIEWS, ALL_VIEWS = 16, 8000  # of each image, and of all: a view on the feature map of 128 px takes 256 KB
+MOST_VIEWS, ALL_VIEWS = (
+    16,
+    8000,
+)  # of each image, and of all: a view on the feature map of 128 px takes 256 KB
 # Of few labels: below this part of the loss of a guess new pictures gained nothing any more (docs/notebook, "Answer").
 LEARNED, FEW = 0.2, 128
 PAPERS_SIZES = 256, 224
@@ -84,30 +93,48 @@ def choose_labels(
     Raises:
       ConfigError: a class would get no label, or has too few.
     """
-    multi_label, fraction, per_class = labels.ndim == 2, config.label_fraction, config.labels_per_class
+    multi_label, fraction, per_class = (
+        labels.ndim == 2,
+        config.label_fraction,
+        config.labels_per_class,
+    )
     strata = draws.rarest(labels) if multi_label else labels
     chosen = []
     for number in range(len(class_names) + multi_label):  # the last has the pictures of no class
-        shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(strata == number))
+        shuffled = np.random.default_rng([seed, number]).permutation(
+            np.flatnonzero(strata == number)
+        )
         # Rounded half up, and exact, so that 0.29 of 100 is 29.
-        chosen.append(shuffled[: per_class or int(Fraction(str(fraction)) * len(shuffled) + Fraction(1, 2))])
+        chosen.append(
+            shuffled[: per_class or int(Fraction(str(fraction)) * len(shuffled) + Fraction(1, 2))]
+        )
     seen = np.sort(np.concatenate(chosen))
     for number, name in enumerate(class_names):
         has = labels[:, number] > 0.5 if multi_label else labels == number
         have, count = int(has.sum()), int(has[seen].sum())
         if not have:
-            raise ConfigError(f"--split: class {name} has no examples there, so it cannot be learned")
+            raise ConfigError(
+                f"--split: class {name} has no examples there, so it cannot be learned"
+            )
         if not count:
-            flag, value = ("labels_per_class", per_class) if per_class else ("label_fraction", fraction)
+            flag, value = (
+                ("labels_per_class", per_class) if per_class else ("label_fraction", fraction)
+            )
             more = f"the least that gives one is {math.ceil(5e5 / have) / 1e6:g}, or say --labels_per_class=1"
             more = "say more" if multi_label else more
-            raise ConfigError(flag, value, f"leaves none of the {have} labels of class {name}; {more}")
+            raise ConfigError(
+                flag, value, f"leaves none of the {have} labels of class {name}; {more}"
+            )
         if count < per_class and not multi_label:
             raise ConfigError("labels_per_class", per_class, f"class {name} has only {have}")
     group_of = np.arange(len(labels)) if group_of is None else group_of
-    held_out = draws.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out)
+    held_out = draws.last_part(
+        map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out
+    )
     is_held_out = np.isin(seen, list(held_out))
-    enough = (any if multi_label else all)(np.isin(indices, seen[is_held_out]).any() for indices in chosen)
+    enough = (any if multi_label else all)(
+        np.isin(indices, seen[is_held_out]).any() for indices in chosen
+    )
     fraction = len(seen) / len(labels) if per_class else fraction
     if not config.held_out or not enough:
         return Labels(seen, None, None, fraction)
@@ -132,7 +159,9 @@ def guessing(labels: np.ndarray) -> float:
     return float(-np.sum(shares * np.log(np.maximum(shares, 1e-9))) / shares.shape[1])
 
 
-def from_labels(config: EfficientConfig, labels: Labels, replicas: int, guess: float) -> tuple[EfficientConfig, str]:
+def from_labels(
+    config: EfficientConfig, labels: Labels, replicas: int, guess: float
+) -> tuple[EfficientConfig, str]:
     """Returns the settings with batch, length and classifier, and a line on those that were not given.
 
     Args:
@@ -205,10 +234,21 @@ class Inputs:
 
             self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
             self._encode_means = on_replicas(encode_means, strategy, ENCODED, xla)
-        self._batch, self._own = ENCODED * strategy.num_replicas_in_sync, own_images(strategy, ENCODED)
-        self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
+        self._batch, self._own = (
+            ENCODED * strategy.num_replicas_in_sync,
+            own_images(strategy, ENCODED),
+        )
+        self.sources, self.class_names, self.count = (
+            (source, test_source),
+            source.class_names,
+            len(labels.chosen),
+        )
         self.kind = label_kinds.of(source.multi_label)
-        held_out = validation.num_examples if validation else len(() if labels.held_out is None else labels.held_out)
+        held_out = (
+            validation.num_examples
+            if validation
+            else len(() if labels.held_out is None else labels.held_out)
+        )
         self.held_out = held_out  # labels
         self.score = f"held_out_{self.kind.main}"  # what settings and lengths are selected by
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
@@ -220,11 +260,17 @@ class Inputs:
     def with_test(self) -> Inputs:
         """Returns inputs whose 'chosen' images are all, those of the test too; nothing is chosen or tested by these."""
         source, given = Joined(*self.sources), self.config.sgd.cached_views
-        most = max(ALL_VIEWS, given * self.count) // source.num_examples  # as many in all as there may be, or were
-        config = replace(self.config, cached_views=given if given <= most else most if most > 1 else 0)
+        most = (
+            max(ALL_VIEWS, given * self.count) // source.num_examples
+        )  # as many in all as there may be, or were
+        config = replace(
+            self.config, cached_views=given if given <= most else most if most > 1 else 0
+        )
         labels = Labels(np.arange(source.num_examples), None, None, 1.0)
         test_source = self.sources[1]
-        made = Inputs(config, self._encoder, source, test_source, labels, self._strategy, self.unlabelled)
+        made = Inputs(
+            config, self._encoder, source, test_source, labels, self._strategy, self.unlabelled
+        )
         made.held_out = self.held_out  # by which lengths were chosen
         return made
 
@@ -265,14 +311,20 @@ class Inputs:
         """
         if not self._is_cached(phase):
             source = self._source(part)
-            make = functools.partial(pipeline.batches, source, RandomSizedCrop(), config.images, config.augment)
+            make = functools.partial(
+                pipeline.batches, source, RandomSizedCrop(), config.images, config.augment
+            )
             if self.unlabelled and phase != FROZEN:
                 make = beside(make, self.unlabelled, config)
             return replica_batches(config.training, make)
 
         def cached(**order) -> tf.data.Dataset:
-            rows = (np.arange(config.sgd.cached_views)[:, None] * self.count + self._rows(part)).ravel()
-            return feature_batches(Features(self._views.latents[rows], self._views.labels[rows]), **order)
+            rows = (
+                np.arange(config.sgd.cached_views)[:, None] * self.count + self._rows(part)
+            ).ravel()
+            return feature_batches(
+                Features(self._views.latents[rows], self._views.labels[rows]), **order
+            )
 
         return replica_batches(config.training, cached, remote=False)
 
@@ -284,9 +336,13 @@ class Inputs:
             return images
         if part not in self._encoded:
             title = f"encoding {part.replace('_', '-')} images"
-            self._encoded[part] = encode_dataset(images, self._encode, source.num_examples, title, "image")
+            self._encoded[part] = encode_dataset(
+                images, self._encode, source.num_examples, title, "image"
+            )
         latents, labels = self._encoded[part]
-        batches = (slice(start, start + self._batch) for start in range(0, len(labels), self._batch))
+        batches = (
+            slice(start, start + self._batch) for start in range(0, len(labels), self._batch)
+        )
         return [{"latents": latents[rows], "label": labels[rows]} for rows in batches]
 
     def sample(self, part: str, most: int) -> tuple[np.ndarray, Features]:
@@ -299,7 +355,9 @@ class Inputs:
 
     def _plain(self, source: Source, every: int = 1, decoded: Select = None) -> tf.data.Dataset:
         policy = self.config.augment.policy
-        return pipeline.plain_images(source, self.config.images, self._batch, every, policy, decoded)
+        return pipeline.plain_images(
+            source, self.config.images, self._batch, every, policy, decoded
+        )
 
     @functools.cached_property
     def _views(self) -> Features:
@@ -307,5 +365,7 @@ class Inputs:
         config, source = self.config, self._source("chosen")
         views = config.sgd.cached_views
         seed = config.training.seed
-        batches = pipeline.image_views(source, config.images, config.augment, self._batch, views, seed, self._own)
+        batches = pipeline.image_views(
+            source, config.images, config.augment, self._batch, views, seed, self._own
+        )
         return encode_dataset(batches, self._encode, views * self.count, "encoding images", "image")

@@ -91,7 +91,13 @@ class Phases(PhasedRun):
         bound, learned = config.sgd.stop_at_loss, None
         if bound:
             learned = Learned(bound, trainee.drop_rates, goes_on=begin is not None)
-        self._train(config, trainee, part, length.steps if length else self._longest(config), learned=learned)
+        self._train(
+            config,
+            trainee,
+            part,
+            length.steps if length else self._longest(config),
+            learned=learned,
+        )
         return trainee
 
     @property
@@ -135,17 +141,31 @@ class Phases(PhasedRun):
             classifier = build_classifier(config, phase, self._maps, len(self.inputs.class_names))
             self._counted = sum(int(np.prod(x.shape)) for x in classifier.trainable_variables)
             steps, kind = self._longest(config), self.inputs.kind
-            drops = length.drop_steps if length else [round(part * steps) for part in config.sgd.numbers("drops_at")]
+            drops = (
+                length.drop_steps
+                if length
+                else [round(part * steps) for part in config.sgd.numbers("drops_at")]
+            )
             cosine = not length and not drops
-            return Classification(self.encoder, classifier, phase, config, steps, self._strategy, kind, cosine, drops)
+            return Classification(
+                self.encoder, classifier, phase, config, steps, self._strategy, kind, cosine, drops
+            )
 
     def _remember(self, config: EfficientConfig) -> None:
         """Keeps the weights of a new encoder and the shape of its maps, which is traced only here."""
         with self._strategy.scope():
-            self._weights, self._maps = self.encoder.get_weights(), self.encoder.map_shape(config.images.image_size)
+            self._weights, self._maps = (
+                self.encoder.get_weights(),
+                self.encoder.map_shape(config.images.image_size),
+            )
 
     def fine_tune(
-        self, config: EfficientConfig, start: Classification, part: str, steps: int, evaluated: bool = False
+        self,
+        config: EfficientConfig,
+        start: Classification,
+        part: str,
+        steps: int,
+        evaluated: bool = False,
     ) -> tuple[Classification, Sequence[Record]]:
         """Trains the encoder and the classifier of a frozen phase, in `config.workdir`.
 
@@ -154,9 +174,20 @@ class Phases(PhasedRun):
         """
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
         # A length that is to be chosen needs constant rates: a shorter cosine would be another one.
-        longest, kind, cosine = config.sgd.finetune_steps, self.inputs.kind, not self.inputs.held_out
+        longest, kind, cosine = (
+            config.sgd.finetune_steps,
+            self.inputs.kind,
+            not self.inputs.held_out,
+        )
         trainee = Classification(
-            self.encoder, start.classifier, FINE_TUNED, config, longest, self._strategy, kind, cosine
+            self.encoder,
+            start.classifier,
+            FINE_TUNED,
+            config,
+            longest,
+            self._strategy,
+            kind,
+            cosine,
         )
         evaluation = self._evaluation(config, trainee, steps) if evaluated else None
         return trainee, self._train(config, trainee, part, steps, evaluation).records
@@ -173,13 +204,19 @@ class Phases(PhasedRun):
     def test(self, config: EfficientConfig, trainee: Classification, part: str = "test") -> Tested:
         """Tests on a part, by default the test split. Raises Diverged if the loss is not finite."""
         logits, labels = trainee.logits(self.inputs.in_order(trainee.phase, part))
-        tested = Tested(self.inputs.kind.score(logits, labels, self.inputs.groups(part)), logits, labels)
+        tested = Tested(
+            self.inputs.kind.score(logits, labels, self.inputs.groups(part)), logits, labels
+        )
         loop.refuse_divergence(tested.scores, config, trainee.rates)
         return tested
 
-    def _evaluation(self, config: EfficientConfig, trainee: Classification, longest: int) -> Evaluation:
+    def _evaluation(
+        self, config: EfficientConfig, trainee: Classification, longest: int
+    ) -> Evaluation:
         every = evaluate_every(config, trainee.phase, longest, self.inputs.size("fit"))
-        return Evaluation(lambda: self.held_out(config, trainee), every, self.inputs.score, config.sgd.patience)
+        return Evaluation(
+            lambda: self.held_out(config, trainee), every, self.inputs.score, config.sgd.patience
+        )
 
     def _train(
         self,

@@ -33,7 +33,9 @@ _DROPOUT, _NOISE = 1, 2
 class Unlabelled(NamedTuple):
     """What a method is given: the pictures without labels of a step, or some of them, and the classifier."""
 
-    views: tf.Tensor  # float32 in [0, 1]: pictures [n, S, S, 3], or two views of each [n, 2, S, S, 3]
+    views: (
+        tf.Tensor
+    )  # float32 in [0, 1]: pictures [n, S, S, 3], or two views of each [n, 2, S, S, 3]
     # Pictures float32 [n, S, S, 3] -> logits float32 [n, classes] in training, with the same dropout at each call.
     logits: Callable[[tf.Tensor], tf.Tensor]
     noise: Callable[[], tf.Tensor]  # normal numbers, float32 [n, S, S, 3], the same at each call
@@ -45,7 +47,9 @@ class Method(NamedTuple):
 
     view: View
     metric_names: tuple[str, ...]
-    loss: Callable[[Unlabelled, PropagationConfig], tuple[tf.Tensor, Metrics]]  # weighted; the metrics are of all names
+    loss: Callable[
+        [Unlabelled, PropagationConfig], tuple[tf.Tensor, Metrics]
+    ]  # weighted; the metrics are of all names
 
 
 def divergence(target: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -81,8 +85,12 @@ def vat(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.Tensor, Met
     logits = pictures.logits(pictures.views)
     disturbed = pictures.views + adversarial(pictures, tf.stop_gradient(logits), config)
     parts = {
-        "divergence": tf.reduce_mean(divergence(tf.stop_gradient(logits), pictures.logits(disturbed))),
-        "entropy": tf.reduce_mean(-tf.reduce_sum(tf.nn.softmax(logits) * tf.nn.log_softmax(logits), 1)),
+        "divergence": tf.reduce_mean(
+            divergence(tf.stop_gradient(logits), pictures.logits(disturbed))
+        ),
+        "entropy": tf.reduce_mean(
+            -tf.reduce_sum(tf.nn.softmax(logits) * tf.nn.log_softmax(logits), 1)
+        ),
     }
     return config.vat_weight * parts["divergence"] + config.entropy_weight * parts["entropy"], parts
 
@@ -104,7 +112,9 @@ def adversarial(pictures: Unlabelled, target: tf.Tensor, config: PropagationConf
 
 def _direction(x: tf.Tensor) -> tf.Tensor:
     """Scales each picture of [n, S, S, 3] to a root mean square of 1; zeros stay zeros."""
-    x = tf.math.divide_no_nan(x, tf.reduce_max(tf.abs(x), [1, 2, 3], keepdims=True))  # squares of gradients underflow
+    x = tf.math.divide_no_nan(
+        x, tf.reduce_max(tf.abs(x), [1, 2, 3], keepdims=True)
+    )  # squares of gradients underflow
     return tf.math.divide_no_nan(x, tf.sqrt(tf.reduce_mean(tf.square(x), [1, 2, 3], keepdims=True)))
 
 
@@ -120,7 +130,9 @@ def uda(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.Tensor, Met
     target = tf.stop_gradient(pictures.logits(plain))
     confident = tf.cast(tf.reduce_max(tf.nn.softmax(target), 1) > config.uda_confidence, tf.float32)
     change = divergence(target / config.uda_temperature, pictures.logits(augmented))
-    return config.uda_weight * tf.reduce_mean(confident * change), {"confident": tf.reduce_mean(confident)}
+    return config.uda_weight * tf.reduce_mean(confident * change), {
+        "confident": tf.reduce_mean(confident)
+    }
 
 
 METHODS = {
@@ -145,7 +157,13 @@ class Propagation:
       train_steps: most steps of the training.
     """
 
-    def __init__(self, config: EfficientConfig, encoder: LoadedEncoder, classifier: keras.Model, train_steps: int):
+    def __init__(
+        self,
+        config: EfficientConfig,
+        encoder: LoadedEncoder,
+        classifier: keras.Model,
+        train_steps: int,
+    ):
         self._config, self._method = config.propagation, method_of(config.propagation)
         self._encoder, self._classifier = encoder, classifier
         self._seed, self._steps = config.training.seed, train_steps
@@ -166,8 +184,12 @@ class Propagation:
         views = tf.reshape(views, [-1, *views.shape[2:]])  # [B, ratio, *view] -> [B*ratio, *view]
         first, count = rows.first * self._config.unlabelled_ratio, views.shape[0]
 
-        def of_rows(drawn: tf.Tensor) -> tf.Tensor:  # [ratio * batch of all replicas, ...] -> [B*ratio, ...]
-            return tf.slice(drawn, [first, *[0] * (drawn.shape.rank - 1)], [count, *drawn.shape[1:]])
+        def of_rows(
+            drawn: tf.Tensor,
+        ) -> tf.Tensor:  # [ratio * batch of all replicas, ...] -> [B*ratio, ...]
+            return tf.slice(
+                drawn, [first, *[0] * (drawn.shape.rank - 1)], [count, *drawn.shape[1:]]
+            )
 
         def key(purpose: int) -> tf.Tensor:
             return tf.random.experimental.stateless_fold_in(
@@ -178,10 +200,16 @@ class Propagation:
             width = self._classifier.logits.kernel.shape[0]
             mask = of_rows(self._classifier.dropout_mask(width, key(_DROPOUT), self._batch_size))
             with running_statistics_kept():
-                return self._classifier(self._encoder(images, training=True), training=True, mask=mask)
+                return self._classifier(
+                    self._encoder(images, training=True), training=True, mask=mask
+                )
 
         def noise() -> tf.Tensor:
-            return of_rows(tf.random.stateless_normal([self._batch_size, *views.shape[-3:]], key(_NOISE), alg="philox"))
+            return of_rows(
+                tf.random.stateless_normal(
+                    [self._batch_size, *views.shape[-3:]], key(_NOISE), alg="philox"
+                )
+            )
 
         progress = tf.cast(rows.step, tf.float32) / self._steps
         loss, metrics = self._method.loss(Unlabelled(views, logits, noise, progress), self._config)
@@ -214,6 +242,8 @@ def beside(
         shape = [per_batch, ratio, *view.shape(config.images)]
         others = others.map(lambda batch: {"unlabelled": tf.reshape(batch[view.key], shape)})
         pictures = labelled(global_batch=global_batch, per_batch=per_batch, seed=seed, **order)
-        return tf.data.Dataset.zip((pictures, others)).map(lambda pictures, others: {**pictures, **others})
+        return tf.data.Dataset.zip((pictures, others)).map(
+            lambda pictures, others: {**pictures, **others}
+        )
 
     return batches

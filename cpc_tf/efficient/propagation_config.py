@@ -5,7 +5,10 @@ import functools
 
 from cpc_tf.settings import LARGEST, ConfigError, Settings, count, fraction, rate, setting
 
-NONE, SELF_TRAINING = "none", "self_training"  # --propagation without a method, and with one that trains twice
+NONE, SELF_TRAINING = (
+    "none",
+    "self_training",
+)  # --propagation without a method, and with one that trains twice
 weight = functools.partial(setting, minimum=0, maximum=LARGEST)  # of a loss
 
 
@@ -39,29 +42,46 @@ class PropagationConfig(Settings):
     # He counts epochs: 100 and 600.
     pseudo_weight: float = weight(3.0, "Final weight of pseudo-labels", source="Lee 2013")
     pseudo_begin: float = fraction(
-        0.1, "Part of the training after which the weight of pseudo-labels rises", source="Lee 2013", detail=True
+        0.1,
+        "Part of the training after which the weight of pseudo-labels rises",
+        source="Lee 2013",
+        detail=True,
     )
     pseudo_end: float = fraction(
-        0.6, "Part of the training after which it is --pseudo_weight", source="Lee 2013", detail=True
+        0.6,
+        "Part of the training after which it is --pseudo_weight",
+        source="Lee 2013",
+        detail=True,
     )
     vat_weight: float = weight(1.0, "Weight of VAT's divergence", source="Miyato et al. 2018")
-    entropy_weight: float = weight(1.0, "Weight of the entropy beside it", source="Miyato et al. 2018")
+    entropy_weight: float = weight(
+        1.0, "Weight of the entropy beside it", source="Miyato et al. 2018"
+    )
     # Their 8 for whitened pictures of 32 px is 0.14 for a standard deviation of 1; pictures here have about 0.25.
     vat_radius: float = rate(
-        0.035, "VAT's disturbance of a picture: root mean square over its values, which have a range of 1"
+        0.035,
+        "VAT's disturbance of a picture: root mean square over its values, which have a range of 1",
     )
     # Theirs, 1e-6 as a norm, is lost in float32's rounding.
-    vat_probe: float = rate(0.01, "The disturbance that the direction of VAT's is found with, likewise", detail=True)
+    vat_probe: float = rate(
+        0.01, "The disturbance that the direction of VAT's is found with, likewise", detail=True
+    )
     uda_weight: float = weight(
         1.0, "Weight of UDA's divergence", source="Xie et al. 2019: 1 with all labels, 20 with 10 %"
     )
-    uda_temperature: float = rate(0.4, "Divisor of the logits that UDA learns", source="Xie et al. 2019")
+    uda_temperature: float = rate(
+        0.4, "Divisor of the logits that UDA learns", source="Xie et al. 2019"
+    )
     uda_confidence: float = fraction(
-        0.5, "Probability of a class from which on UDA learns a prediction", source="Xie et al. 2019"
+        0.5,
+        "Probability of a class from which on UDA learns a prediction",
+        source="Xie et al. 2019",
     )
 
     def check(self):
         if self.pseudo_end <= self.pseudo_begin:
-            raise ConfigError("pseudo_end", self.pseudo_end, f"must be above --pseudo_begin={self.pseudo_begin}")
+            raise ConfigError(
+                "pseudo_end", self.pseudo_end, f"must be above --pseudo_begin={self.pseudo_begin}"
+            )
         if self.teacher and self.propagation != SELF_TRAINING:
             raise ConfigError("teacher", self.teacher, f"goes with --propagation={SELF_TRAINING}")

@@ -87,22 +87,34 @@ def calibration_lines(result: dict[str, Any]) -> list[str]:
     if "confidence" not in found:
         return []
     said, right = (f"{100 * found[name]:.0f} %" for name in ("confidence", "right"))
-    by = f"calibrated on {found['held_out']} held-out labels" if found["fitted"] else "not calibrated"
+    by = (
+        f"calibrated on {found['held_out']} held-out labels"
+        if found["fitted"]
+        else "not calibrated"
+    )
     error = f"calibration error {100 * found['ece']:.0f} points"
     lines = [f"probabilities: {said} on average, {right} are right; {error}, {by}"]
     _, high = interval(found["right"] * found["tested"], found["tested"])
     if found["confidence"] > high:
         remedy = (
-            "more labels make them better" if found["fitted"] else "--held_out keeps labels aside to calibrate them"
+            "more labels make them better"
+            if found["fitted"]
+            else "--held_out keeps labels aside to calibrate them"
         )
         instead = (
-            "" if result["encoder"] == PIXELS else "; cpc-tf classify on this encoder calibrates them on all labels"
+            ""
+            if result["encoder"] == PIXELS
+            else "; cpc-tf classify on this encoder calibrates them on all labels"
         )
-        lines.append(f"note: these probabilities are too high; go by the scores above. {remedy}{instead}")
+        lines.append(
+            f"note: these probabilities are too high; go by the scores above. {remedy}{instead}"
+        )
     return lines
 
 
-def _taught(config: EfficientConfig, student: Workdir, strategy: tf.distribute.Strategy, data: Data) -> np.ndarray:
+def _taught(
+    config: EfficientConfig, student: Workdir, strategy: tf.distribute.Strategy, data: Data
+) -> np.ndarray:
     """Returns the class that the first classifier of self-training predicts of each of its pictures, int64 [N].
 
     It is trained, tested and selected as a run of its own; its predictions are kept in the directory of `student`.
@@ -111,10 +123,16 @@ def _taught(config: EfficientConfig, student: Workdir, strategy: tf.distribute.S
     if tf.io.gfile.exists(path):
         return np.array(read_json(path)["predicted"], np.int64)
     print(f"self-training, first on the labels alone: {config.workdir}", flush=True)
-    workdir, pool, data = Workdir(config, "efficient", student.chief), data.pool, data._replace(unlabelled=None)
+    workdir, pool, data = (
+        Workdir(config, "efficient", student.chief),
+        data.pool,
+        data._replace(unlabelled=None),
+    )
     result, phases = _finished(config, workdir, strategy, data)
     phases = phases or prepare(workdir.config, strategy, data)[1]
-    for name, chosen in _settings_of_phases(workdir, result).items():  # trained before, only restored
+    for name, chosen in _settings_of_phases(
+        workdir, result
+    ).items():  # trained before, only restored
         steps = result["phases"][name]["steps"]
         if name == first_phase(config):
             trainee = phases.first(in_folder(chosen, name), "chosen", Length(steps))
@@ -156,7 +174,10 @@ def prepare(
     print(data.summary, flush=True)
     if config.classifier.encoder == PIXELS and config.classifier.blocks:
         blocks = config.classifier.head_blocks
-        print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
+        print(
+            f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}",
+            flush=True,
+        )
     labels, split_line = choose(config, data)
     source, learned, unlabelled, taught_line = data.source, labels, data.pool, ""
     if taught is not None:
@@ -172,7 +193,9 @@ def prepare(
         print(f"--augment={config.augment.title}: images are grey, in the test, too", flush=True)
     else:
         warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
-    inputs = Inputs(config, encoder, source, data.test_source, learned, strategy, unlabelled, data.validation)
+    inputs = Inputs(
+        config, encoder, source, data.test_source, learned, strategy, unlabelled, data.validation
+    )
     return labels, Phases(encoder, inputs, strategy)
 
 
@@ -195,7 +218,10 @@ def _run(
     kind, outputs = phases.inputs.kind, (tested.logits, tested.labels)
     workdir.write(PREDICTIONS, predictions_csv(test_source.names(), *outputs, names, kind))
     _draw(phases, workdir)
-    held_out, validation = phases.inputs.held_out if selection.records else 0, config.labels.validation_split
+    held_out, validation = (
+        phases.inputs.held_out if selection.records else 0,
+        config.labels.validation_split,
+    )
     dataset, part = PARTS.get(config.data.origin.partition(":")[0], (config.data.origin, 1.0))
     result = workdir.finish(
         {
@@ -210,12 +236,20 @@ def _run(
             "class_names": names,
             "label_fraction": part * labels.fraction,
             "num_train_labels": len(labels.chosen),
-            **({"validation": {"split": validation, "labels": phases.inputs.held_out}} if validation else {}),
+            **(
+                {"validation": {"split": validation, "labels": phases.inputs.held_out}}
+                if validation
+                else {}
+            ),
             "levels": source.intensity_range,
             "seed": config.training.seed,
             **tested.scores,
             "classes": kind.classes(*outputs, names),
-            **({"propagation": config.propagation.propagation} if config.propagation.propagation != NONE else {}),
+            **(
+                {"propagation": config.propagation.propagation}
+                if config.propagation.propagation != NONE
+                else {}
+            ),
             **({"multi_label": True} if source.multi_label else {}),
             "calibration": calibration(*kind.choices(*outputs), held_out, selection.temperature),
             "phases": results,
@@ -258,7 +292,9 @@ def _on_chosen(
     begin, first = None, first_phase(config)
     if config.sgd.stop_at_loss and records:
         trial = next(number for number, record in enumerate(records) if record["chosen"])
-        begin = phases.first(in_folder(config, SEARCH, first, str(trial)), "fit")  # trained before, only restored
+        begin = phases.first(
+            in_folder(config, SEARCH, first, str(trial)), "fit"
+        )  # trained before, only restored
         print("with the held-out labels, too, from there on:", flush=True)
     return phases.first(in_folder(config, first), "chosen", length, begin)
 
@@ -273,7 +309,9 @@ def _refit(workdir: Workdir, result: dict[str, Any], phases: Phases) -> dict[str
     chosen = _settings_of_phases(workdir, result)
     first, length, begin, more = first_phase(workdir.config), None, None, 1.0
     if workdir.config.sgd.stop_at_loss:
-        begin = _on_chosen(chosen[first], phases, result["search"], None)  # trained before, only restored
+        begin = _on_chosen(
+            chosen[first], phases, result["search"], None
+        )  # trained before, only restored
     before, phases = phases.inputs, phases.on_all_labels()
     if workdir.config.sgd.patience:
         length = found(result["search"]).times(phases.inputs.count / before.size("fit"))
@@ -287,7 +325,9 @@ def _refit(workdir: Workdir, result: dict[str, Any], phases: Phases) -> dict[str
             if name == first:
                 trainee = phases.first(config, "chosen", length, begin)
             else:
-                trainee, _ = phases.fine_tune(config, trainee, "chosen", round(result["phases"][name]["steps"] * more))
+                trainee, _ = phases.fine_tune(
+                    config, trainee, "chosen", round(result["phases"][name]["steps"] * more)
+                )
             steps[name] = {"steps": int(trainee.step.numpy())}
     return workdir.finish({**result, REFIT: {"num_train_labels": count, "phases": steps}})
 
@@ -295,7 +335,10 @@ def _refit(workdir: Workdir, result: dict[str, Any], phases: Phases) -> dict[str
 def _settings_of_phases(workdir: Workdir, result: dict[str, Any]) -> dict[str, EfficientConfig]:
     """Returns {phase: settings} of those that a run with this result trained, in its directory: as they were chosen."""
     names = [name for name, phase in result["phases"].items() if phase["steps"]]
-    return {name: replace(read_config(workdir.file(name), EfficientConfig), workdir=workdir.path) for name in names}
+    return {
+        name: replace(read_config(workdir.file(name), EfficientConfig), workdir=workdir.path)
+        for name in names
+    }
 
 
 def _draw(phases: Phases, workdir: Workdir) -> None:

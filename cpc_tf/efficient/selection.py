@@ -91,18 +91,34 @@ def _scores(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
 def _select_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
     """Selects rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
     config = selection.config
-    start = phases.first(first, "fit", selection.length)  # of a given length: finished before, only restored
+    start = phases.first(
+        first, "fit", selection.length
+    )  # of a given length: finished before, only restored
     weights = start.classifier.get_weights()
-    untuned = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
-    records, rates = [untuned], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
+    untuned = {
+        "phase": FINE_TUNED,
+        "encoder_rate": 0.0,
+        **phases.held_out(first, start),
+        "steps": 0,
+        "chosen": False,
+    }
+    records, rates = (
+        [untuned],
+        config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate],
+    )
     for rate in rates:
         tuned = replace(in_folder(config, SEARCH, FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
         trial = {"phase": FINE_TUNED, "encoder_rate": rate}
         start.classifier.set_weights(weights)
         try:
-            _, steps = phases.fine_tune(tuned, start, "fit", config.sgd.finetune_steps, evaluated=True)
+            _, steps = phases.fine_tune(
+                tuned, start, "fit", config.sgd.finetune_steps, evaluated=True
+            )
             evaluated = [step for step in steps if phases.inputs.score in step]
-            records += [{**trial, **held_out(step), "steps": step["step"], "chosen": False} for step in evaluated]
+            records += [
+                {**trial, **held_out(step), "steps": step["step"], "chosen": False}
+                for step in evaluated
+            ]
         except loop.Diverged:
             records.append({**trial, **DIVERGED, "chosen": False})
         _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1], phases)
@@ -131,10 +147,13 @@ def trials(config: EfficientConfig) -> list[dict[str, Any]]:
         decay = np.exp(random.uniform(*np.log(search.numbers("search_decays"))))
         tried.append(
             {
-                "learning_rate": float(random.choice(search.numbers("search_rates") or [settings["learning_rate"]])),
+                "learning_rate": float(
+                    random.choice(search.numbers("search_rates") or [settings["learning_rate"]])
+                ),
                 "weight_decay": float(f"{decay:.3g}"),
                 "dropout": min(0.99, round(random.uniform(*search.numbers("search_dropouts")), 3)),
-                "batch_size": settings["batch_size"] * int(random.choice(search.numbers("search_multiples"))),
+                "batch_size": settings["batch_size"]
+                * int(random.choice(search.numbers("search_multiples"))),
                 **({"backbone": str(random.choice(backbones))} if several else {}),
             }
         )
@@ -148,4 +167,7 @@ def _report(title: str, record: dict[str, Any], phases: Phases) -> None:
     else:
         kind = phases.inputs.kind
         scores = {kind.main: record[f"held_out_{kind.main}"], "tested": phases.inputs.held_out}
-        print(f"{title}: held-out {kind.score_names[kind.main]} {kind.value(kind.main, scores)}", flush=True)
+        print(
+            f"{title}: held-out {kind.score_names[kind.main]} {kind.value(kind.main, scores)}",
+            flush=True,
+        )

@@ -29,10 +29,16 @@ class EmbedConfig(Settings):
         f"Encoder that turns pictures into features: {MODULE}",
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
-    pictures: str = setting("", f"Pictures to encode: {PICTURES} for such a list on standard input", needed=PICTURES)
-    output: str = setting("", f"File of the features with the names of the files: {', '.join(FORMATS)}; empty: none")
+    pictures: str = setting(
+        "", f"Pictures to encode: {PICTURES} for such a list on standard input", needed=PICTURES
+    )
+    output: str = setting(
+        "", f"File of the features with the names of the files: {', '.join(FORMATS)}; empty: none"
+    )
     batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000)
-    image_size: int = side(224, "Side of the pictures for a third-party module; ours come with their own sizes")
+    image_size: int = side(
+        224, "Side of the pictures for a third-party module; ours come with their own sizes"
+    )
     map: str = setting("", "PNG to draw with similar pictures near each other; empty: none")
     map_method: str = setting(
         "pca",
@@ -40,17 +46,25 @@ class EmbedConfig(Settings):
         choices=("pca", "tsne"),  # drawing.map.METHODS, which would import TensorFlow
     )
     labels: str = setting(
-        "", "CSV file with the classes of pictures (lines such as pictures/1.jpg,cat), for --map and --to_label"
+        "",
+        "CSV file with the classes of pictures (lines such as pictures/1.jpg,cat), for --map and --to_label",
     )
-    neighbours: str = setting("", "Pictures, as for --pictures, whose nearest ones --sheet shows; empty: none")
+    neighbours: str = setting(
+        "", "Pictures, as for --pictures, whose nearest ones --sheet shows; empty: none"
+    )
     sheet: str = setting("neighbours.png", "PNG that --neighbours draws")
-    duplicates: str = setting("", "CSV to write with pictures that nearly repeat an earlier one; empty: none")
+    duplicates: str = setting(
+        "", "CSV to write with pictures that nearly repeat an earlier one; empty: none"
+    )
     duplicate_similarity: float = setting(
         0.95, "Least cosine similarity of centred features for --duplicates", minimum=-1, maximum=1
     )
-    to_label: int = count(0, "How many pictures --to_label_output names; 0: it is not written", minimum=0)
+    to_label: int = count(
+        0, "How many pictures --to_label_output names; 0: it is not written", minimum=0
+    )
     to_label_output: str = setting(
-        "to_label.csv", "CSV (file,label) to fill in, with the pictures that are best labelled first"
+        "to_label.csv",
+        "CSV (file,label) to fill in, with the pictures that are best labelled first",
     )
     seed: int = count(0, "Seed of t-SNE and of an untrained --encoder=random:MODULE", minimum=0)
 
@@ -65,4 +79,6 @@ class EmbedConfig(Settings):
         if self.output and not self.output.lower().endswith(FORMATS):
             raise ConfigError("output", self.output, f"must end with {', '.join(FORMATS)}")
         if self.pictures == self.neighbours == "-":
-            raise ConfigError("neighbours", "-", "standard input is the list of --pictures already; name files")
+            raise ConfigError(
+                "neighbours", "-", "standard input is the list of --pictures already; name files"
+            )

@@ -23,7 +23,10 @@ from cpc_tf.pictures import Batch, Images, Pictures
 from cpc_tf.settings import ConfigError
 
 _BATCH = 64  # pictures
-_BLOCK, _MOST = 1024, 2**26  # rows of similarities at a time, and how many numbers these have at most
+_BLOCK, _MOST = (
+    1024,
+    2**26,
+)  # rows of similarities at a time, and how many numbers these have at most
 
 
 class Neighbour(NamedTuple):
@@ -58,21 +61,31 @@ class Encoder:
     """
 
     def __init__(self, path: str | os.PathLike[str], seed: int = 0, image_size: int = 224):
-        self.path, self.seed, self.image_size = os.path.expanduser(os.fspath(path)), seed, image_size
+        self.path, self.seed, self.image_size = (
+            os.path.expanduser(os.fspath(path)),
+            seed,
+            image_size,
+        )
         name = EncoderName.parse(self.path)
         if name.kind not in (MODULE, COPY, GRAPH):
             raise ConfigError(
                 f"--encoder={self.path}: name a TF-Hub module; there is no network of that name to make here"
             )
         for kind in ("classifier", "detector"):
-            if "://" not in name.module and tf.io.gfile.exists(os.path.join(name.module, f"{kind}.json")):
-                raise ConfigError(f"--encoder={self.path}: is a {kind}; export the run's encoder for features")
+            if "://" not in name.module and tf.io.gfile.exists(
+                os.path.join(name.module, f"{kind}.json")
+            ):
+                raise ConfigError(
+                    f"--encoder={self.path}: is a {kind}; export the run's encoder for features"
+                )
         self.card: EncoderCard | None = name.card() if name.kind == COPY else find_card(name.module)
         self.intensity_range: IntensityRange | None = self.card.levels if self.card else None
         # uint8 [N, S, S, 3] -> features float32 [N, D], and those of patches float32 [N, R, C, D].
         self._vectors: Callable[[tf.Tensor], tf.Tensor]
         self._grids: Callable[[tf.Tensor], tf.Tensor] | None = None
-        loaded = load_patch_encoder(self.path, seed, self.card.geometry.patch_size if self.card else image_size)
+        loaded = load_patch_encoder(
+            self.path, seed, self.card.geometry.patch_size if self.card else image_size
+        )
         if self.card:
             self._encode_patches(loaded, self.card)
         else:
@@ -80,18 +93,25 @@ class Encoder:
 
     def _encode_patches(self, loaded: LoadedEncoder, card: EncoderCard) -> None:
         """The features of a module of ours are the mean latents of the patches of a picture."""
-        geometry, grey = card.geometry, knows_no_colour(card.training.augment, card.training.augment_changes)
+        geometry, grey = (
+            card.geometry,
+            knows_no_colour(card.training.augment, card.training.augment_changes),
+        )
 
         def prepare(image: tf.Tensor) -> tf.Tensor:
             plain = views.plain_crop(image, geometry)
             return augment.grey(plain) if grey else plain
 
         def grids(images: tf.Tensor) -> tf.Tensor:
-            return loaded.patch_latents(patch_grid(images, geometry.patch_size, geometry.patch_stride))
+            return loaded.patch_latents(
+                patch_grid(images, geometry.patch_size, geometry.patch_stride)
+            )
 
         self.prepare, self._least_side = prepare, geometry.resize
         self._grids = _compiled(grids, geometry.image_size)
-        self._vectors = _compiled(lambda images: tf.reduce_mean(grids(images), [1, 2]), geometry.image_size)
+        self._vectors = _compiled(
+            lambda images: tf.reduce_mean(grids(images), [1, 2]), geometry.image_size
+        )
         self.what = (
             f"mean latents of {geometry.grid} x {geometry.grid} patches of {geometry.patch_size} px, cut from pictures "
             f"of {geometry.image_size} x {geometry.image_size} px{', grey as in its training' if grey else ''}"
@@ -101,7 +121,9 @@ class Encoder:
         """The features of a third-party module are its output for the whole picture, resized to a square."""
         side = self._least_side = self.image_size
         self.prepare = lambda image: views.resize(image, side)
-        self._vectors = _compiled(lambda images: loaded.vectors(tf.image.convert_image_dtype(images, tf.float32)), side)
+        self._vectors = _compiled(
+            lambda images: loaded.vectors(tf.image.convert_image_dtype(images, tf.float32)), side
+        )
         self.what = f"the module's output for whole pictures, resized to {side} x {side} px"
 
     def __repr__(self) -> str:
@@ -123,9 +145,17 @@ class Encoder:
           patches: whether to yield the features of the patches, float32 [n, R, C, D].
         """
         encode = self._grids if patches else self._vectors
-        options = {"least_side": self._least_side, "intensity_range": self.intensity_range or intensity_range}
+        options = {
+            "least_side": self._least_side,
+            "intensity_range": self.intensity_range or intensity_range,
+        }
         for batch in files.batches(pictures, self.prepare, batch_size, **options):
-            yield batch, encode(batch.images).numpy() if len(batch.indices) else np.zeros([0, 0], np.float32)
+            yield (
+                batch,
+                encode(batch.images).numpy()
+                if len(batch.indices)
+                else np.zeros([0, 0], np.float32),
+            )
 
     def features(self, pictures: Images) -> np.ndarray:
         """Returns one vector a picture: the mean of the features of its patches.
@@ -165,7 +195,9 @@ class Encoder:
           ConfigError: those of `features`, or it is a third-party module, which has no patches.
         """
         if self._grids is None:
-            raise ConfigError(f"{self.path}: a third-party module, which has no patches; features() has its output")
+            raise ConfigError(
+                f"{self.path}: a third-party module, which has no patches; features() has its output"
+            )
         return self._of_all(files.find(pictures), patches=True)
 
     def neighbours(self, query: Images, pictures: Images, count: int = 5) -> list[list[Neighbour]]:
@@ -182,7 +214,9 @@ class Encoder:
           ConfigError: those of `features`.
         """
         gallery, queries = files.find(pictures), files.find(query)
-        near = nearest_others(self._of_all(queries), self._of_all(gallery), count, queries.places, gallery.places)
+        near = nearest_others(
+            self._of_all(queries), self._of_all(gallery), count, queries.places, gallery.places
+        )
         return [[Neighbour(i, gallery.names[i], cosine) for i, cosine in row] for row in near]
 
     def _of_all(self, pictures: Pictures, patches: bool = False) -> np.ndarray:
@@ -190,18 +224,26 @@ class Encoder:
         blocks = []
         for batch, features in self.steps(pictures, patches=patches):
             for index, why in batch.broken.items():
-                raise ConfigError(f"{pictures.names[index]}: {why}; cpc_tf.embed leaves such pictures out")
+                raise ConfigError(
+                    f"{pictures.names[index]}: {why}; cpc_tf.embed leaves such pictures out"
+                )
             blocks.append(features)
         return np.concatenate(blocks)
 
 
-def _compiled(encode: Callable[[tf.Tensor], tf.Tensor], side: int) -> Callable[[tf.Tensor], tf.Tensor]:
+def _compiled(
+    encode: Callable[[tf.Tensor], tf.Tensor], side: int
+) -> Callable[[tf.Tensor], tf.Tensor]:
     images = tf.TensorSpec([None, side, side, 3], tf.uint8)
     return tf.function(encode, input_signature=[images], autograph=False)
 
 
 def nearest_others(
-    queries: np.ndarray, features: np.ndarray, count: int, query_ids: Sequence[Any], ids: Sequence[Any]
+    queries: np.ndarray,
+    features: np.ndarray,
+    count: int,
+    query_ids: Sequence[Any],
+    ids: Sequence[Any],
 ) -> list[list[tuple[int, float]]]:
     """Returns (index, cosine) of the nearest features of each query, the query's own picture left out.
 
@@ -222,7 +264,10 @@ def nearest_others(
 
 
 def repeats(
-    features: np.ndarray, least: float, kinds: np.ndarray | None = None, compared: np.ndarray | None = None
+    features: np.ndarray,
+    least: float,
+    kinds: np.ndarray | None = None,
+    compared: np.ndarray | None = None,
 ) -> list[tuple[int, int, float]]:
     """Returns (index, index of the most similar earlier one, cosine) where that is at least `least`, best first.
 
@@ -245,7 +290,10 @@ def repeats(
             similarity[~compared[own[:, None], others]] = -np.inf
         best = similarity.argmax(1)
         values = similarity[np.arange(len(rows)), best]
-        pairs += [(start + int(i), int(best[i]), float(values[i])) for i in np.flatnonzero(values >= least)]
+        pairs += [
+            (start + int(i), int(best[i]), float(values[i]))
+            for i in np.flatnonzero(values >= least)
+        ]
     return sorted(pairs, key=lambda pair: -pair[2])
 
 

@@ -31,7 +31,11 @@ from cpc_tf.progress import Progress
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import csv_lines, listed
 
-QUERIES, NEAREST, SIDE = 20, 8, 128  # rows, neighbours and px of a picture on the sheet of neighbours
+QUERIES, NEAREST, SIDE = (
+    20,
+    8,
+    128,
+)  # rows, neighbours and px of a picture on the sheet of neighbours
 LABEL_COLUMNS = ("file", "label")
 _LETTERS = 18  # of a name on the sheet, as wide as its picture
 _THUMBNAIL = 64  # px of a picture on the map
@@ -62,7 +66,10 @@ def main(config: EmbedConfig) -> None:
 
 
 def embed(
-    config: EmbedConfig, progress: Tell | None = None, encoder: Encoder | None = None, images: Images | None = None
+    config: EmbedConfig,
+    progress: Tell | None = None,
+    encoder: Encoder | None = None,
+    images: Images | None = None,
 ) -> Embedding:
     """Encodes pictures and writes what the settings ask for.
 
@@ -97,7 +104,9 @@ def embed(
         pairs = repeats(normal, config.duplicate_similarity)
         rows = [(files.names[i], files.names[j], f"{cosine:.4f}") for i, j, cosine in pairs]
         write_table(config.duplicates, ("file", "repeats", "similarity"), rows)
-        least = f"a cosine similarity of at least {config.duplicate_similarity:g} of centred features"
+        least = (
+            f"a cosine similarity of at least {config.duplicate_similarity:g} of centred features"
+        )
         tell(f"{config.duplicates}: {len(pairs)} pictures repeat an earlier one ({least})")
     if config.to_label:
         labelled = [i for i, name in enumerate(files.names) if name in classes]
@@ -110,11 +119,18 @@ def embed(
         tell(f"{config.map}: a map of the pictures")
     if queries:
         first = queries.take(range(min(len(queries), QUERIES)))
-        _, asked, unread = _encode(encoder, first, config.batch_size, lambda _: None, all_files.intensity_range)
+        _, asked, unread = _encode(
+            encoder, first, config.batch_size, lambda _: None, all_files.intensity_range
+        )
         if unread:
-            raise ConfigError("neighbours", config.neighbours, f"cannot be read: {_reasons(unread)}")
+            raise ConfigError(
+                "neighbours", config.neighbours, f"cannot be read: {_reasons(unread)}"
+            )
         near = nearest_others(asked, features, NEAREST, first.places, files.places)
-        write_file(config.sheet, draw_neighbours([*zip(pictures.thumbnails(first, SIDE), first.names, near)], files))
+        write_file(
+            config.sheet,
+            draw_neighbours([*zip(pictures.thumbnails(first, SIDE), first.names, near)], files),
+        )
         part = f" (of the first {QUERIES} of {len(queries)})" if len(queries) > QUERIES else ""
         tell(f"{config.sheet}: the nearest pictures of {config.neighbours}{part}")
     return Embedding(files.names, features, broken, encoder.what)
@@ -148,14 +164,23 @@ def _classes(path: str, names: list[str], pictures: str) -> dict[str, tuple[str,
     matched = labels.match(path, labels.read(path), names, folder if os.path.isdir(folder) else "")
     if not matched.of:
         raise ConfigError(
-            "labels", path, f"none of its files is a picture of --pictures, e.g. {listed(matched.absent)}"
+            "labels",
+            path,
+            f"none of its files is a picture of --pictures, e.g. {listed(matched.absent)}",
         )
-    classes = {name: tuple(text for text in row or () if not is_nothing(text)) for name, row in matched.of.items()}
+    classes = {
+        name: tuple(text for text in row or () if not is_nothing(text))
+        for name, row in matched.of.items()
+    }
     return {name: texts for name, texts in classes.items() if texts or matched.of[name] == ()}
 
 
 def _encode(
-    encoder: Encoder, files: Pictures, batch_size: int, tell: Tell, intensity_range: IntensityRange | None = None
+    encoder: Encoder,
+    files: Pictures,
+    batch_size: int,
+    tell: Tell,
+    intensity_range: IntensityRange | None = None,
 ) -> tuple[list[int], np.ndarray, dict[str, str]]:
     """Returns the indices of the pictures that can be read, their features float32 [N, D], and why others cannot."""
     indices, blocks, broken = [], [], {}
@@ -177,7 +202,12 @@ def _reasons(broken: Mapping[str, str]) -> str:
 
 
 def write_features(
-    path: str, names: Sequence[str], features: np.ndarray, broken: Mapping[str, str], encoder: str, what: str
+    path: str,
+    names: Sequence[str],
+    features: np.ndarray,
+    broken: Mapping[str, str],
+    encoder: str,
+    what: str,
 ) -> None:
     """Writes features [N, D] with the names of their files, in the format that the ending of `path` says."""
     buffer = io.BytesIO()
@@ -191,10 +221,16 @@ def write_features(
 
         rows = pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), features.shape[1])
         about = {"encoder": encoder, "what": what}
-        pq.write_table(pa.table({"file": pa.array(names), "features": rows}, metadata=about), buffer)
+        pq.write_table(
+            pa.table({"file": pa.array(names), "features": rows}, metadata=about), buffer
+        )
     else:
         columns = ("file", *(f"feature_{i}" for i in range(features.shape[1])))
-        write_table(path, columns, ((name, *map("{:.6g}".format, row)) for name, row in zip(names, features)))
+        write_table(
+            path,
+            columns,
+            ((name, *map("{:.6g}".format, row)) for name, row in zip(names, features)),
+        )
         return
     write_file(path, buffer.getvalue())
 
@@ -204,18 +240,30 @@ def write_table(path: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     write_file(path, csv_lines(itertools.chain([columns], rows)))
 
 
-def draw_map(config: EmbedConfig, files: Pictures, features: np.ndarray, classes: dict[str, tuple[str, ...]]) -> bytes:
+def draw_map(
+    config: EmbedConfig, files: Pictures, features: np.ndarray, classes: dict[str, tuple[str, ...]]
+) -> bytes:
     """Returns a PNG with a map of evenly spaced pictures, in the colours of their classes."""
     indices = np.arange(0, len(features), -(-len(features) // embedding_map.MOST))
     files = files.take(indices)
-    firsts = [next(iter(classes.get(name, ())), None) for name in files.names]  # of several classes the first
+    firsts = [
+        next(iter(classes.get(name, ())), None) for name in files.names
+    ]  # of several classes the first
     class_names = sorted({name for name in firsts if name is not None})
-    numbers = [-1 if name is None else class_names.index(name) for name in firsts] if class_names else None
+    numbers = (
+        [-1 if name is None else class_names.index(name) for name in firsts]
+        if class_names
+        else None
+    )
     tiles = pictures.thumbnails(files, _THUMBNAIL)
-    return embedding_map.draw(features[indices], tiles, numbers, class_names, config.map_method, config.seed)
+    return embedding_map.draw(
+        features[indices], tiles, numbers, class_names, config.map_method, config.seed
+    )
 
 
-def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, float]]]], files: Pictures) -> bytes:
+def draw_neighbours(
+    rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, float]]]], files: Pictures
+) -> bytes:
     """Returns a PNG with a query a row, then its neighbours with their cosines.
 
     Args:
@@ -223,7 +271,11 @@ def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, fl
       files: what the indices are of.
     """
 
-    paths = list(dict.fromkeys([*(row[1] for row in rows), *(files.names[i] for row in rows for i, _ in row[2])]))
+    paths = list(
+        dict.fromkeys(
+            [*(row[1] for row in rows), *(files.names[i] for row in rows for i, _ in row[2])]
+        )
+    )
     drawable = plots.drawable(tuple(map(os.path.basename, paths)), "picture")
     named = dict(zip(paths, plots.shortened(drawable, _LETTERS, ends=True)))
 
@@ -236,6 +288,9 @@ def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, fl
                 plots.tile(axis, tile, f"{cosine:.2f}\n{named[files.names[index]]}")
             for axis in line[1 + len(near) :]:
                 axis.set_visible(False)
-        canvas.suptitle("Framed: the pictures asked for. Then the nearest, with their cosine similarity.", fontsize=10)
+        canvas.suptitle(
+            "Framed: the pictures asked for. Then the nearest, with their cosine similarity.",
+            fontsize=10,
+        )
 
     return plots.png(fill, 1.6 * (1 + NEAREST), 1.9 * len(rows) + 0.4, dpi=100)

@@ -74,7 +74,18 @@ def _is_range(value: Any) -> bool:
 # Key -> whether a value is valid.
 _RULES: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(
-        ("module", "objective", "method", "rung", "dataset", "augment", "augment_changes", "run", "weights", "phase"),
+        (
+            "module",
+            "objective",
+            "method",
+            "rung",
+            "dataset",
+            "augment",
+            "augment_changes",
+            "run",
+            "weights",
+            "phase",
+        ),
         _is_text,
     ),
     **dict.fromkeys(
@@ -85,7 +96,8 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "label_fraction": lambda value: type(value) in (int, float) and 0 <= value <= 1,
     "encoder": lambda value: isinstance(value, dict),
     "geometry": lambda value: isinstance(value, dict),
-    "versions": lambda value: isinstance(value, dict) and all(_is_text(x) for item in value.items() for x in item),
+    "versions": lambda value: isinstance(value, dict)
+    and all(_is_text(x) for item in value.items() for x in item),
     "levels": lambda value: value is None or _is_range(value),
     "began_as": lambda value: value is None or isinstance(value, dict),
 }
@@ -100,7 +112,9 @@ class Training:
     method: str | None = None  # see `Identity`
     rung: str | None = None
     dataset: str | None = None  # that it learned from
-    augment: str | None = None  # the policy of the augmentation, and its changes: the flags of these names
+    augment: str | None = (
+        None  # the policy of the augmentation, and its changes: the flags of these names
+    )
     augment_changes: str | None = None
     seed: int | None = None
     run: str | None = None  # name of its directory
@@ -150,7 +164,9 @@ class Training:
 
     def to_json(self) -> dict[str, Any]:
         """Its keys in encoder.json. A run on labels has 'began_as' even if it began with random weights."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "began_as"}
+        values = {
+            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "began_as"
+        }
         present = {name: value for name, value in values.items() if value is not None}
         if self.on_labels or self.began_as:
             present["began_as"] = self.began_as.to_json() if self.began_as else None
@@ -181,8 +197,12 @@ class EncoderCard:
     training: Training = Training()
     feature_dim: int | None = None
     parameters: int | None = None  # number of trainable ones
-    versions: dict[str, str] = dataclasses.field(default_factory=dict)  # of the libraries that wrote the module
-    levels: tuple[float, float] | None = None  # the values that became 0 and 255 in pictures of more than 8 bits
+    versions: dict[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # of the libraries that wrote the module
+    levels: tuple[float, float] | None = (
+        None  # the values that became 0 and 255 in pictures of more than 8 bits
+    )
 
     def identity(self, module: str) -> Identity:
         """The identity, for results, of an encoder from this module."""
@@ -221,10 +241,17 @@ class EncoderCard:
             if name not in values:
                 raise ConfigError(f"no key '{name}' in it")
         training = Training.from_json(values)  # checks all keys
-        optional = {name: values[name] for name in ("feature_dim", "parameters", "versions") if name in values}
+        optional = {
+            name: values[name]
+            for name in ("feature_dim", "parameters", "versions")
+            if name in values
+        }
         if values.get("levels"):
             optional["levels"] = tuple(values["levels"])
-        encoder, geometry = _settings(EncoderConfig, values, "encoder"), _settings(GeometryConfig, values, "geometry")
+        encoder, geometry = (
+            _settings(EncoderConfig, values, "encoder"),
+            _settings(GeometryConfig, values, "geometry"),
+        )
         return cls(encoder, geometry, training, **optional)
 
 
@@ -236,7 +263,9 @@ def find_card(module: str) -> EncoderCard | None:
     """
     path = os.path.join(module, FILE)
     if "://" not in module and not tf.io.gfile.exists(module):
-        raise ConfigError("encoder", shown(module), f"there is no such directory; released modules: {NAMES}")
+        raise ConfigError(
+            "encoder", shown(module), f"there is no such directory; released modules: {NAMES}"
+        )
     # Handles of the web are no files.
     if ("://" in module and not module.startswith("gs://")) or not tf.io.gfile.exists(path):
         return None
@@ -244,11 +273,15 @@ def find_card(module: str) -> EncoderCard | None:
         with tf.io.gfile.GFile(path) as file:
             return EncoderCard.from_json(json.loads(file.read()))
     except tf.errors.OpError as error:
-        raise ConfigError("encoder", shown(module), f"its {FILE} cannot be read ({error.message})") from error
+        raise ConfigError(
+            "encoder", shown(module), f"its {FILE} cannot be read ({error.message})"
+        ) from error
     # JSONDecodeError, UnicodeDecodeError and ConfigError are ValueErrors; too many brackets raise RecursionError.
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            "encoder", shown(module), f"its {FILE} is damaged: {' '.join(str(error).split())}; export the module again"
+            "encoder",
+            shown(module),
+            f"its {FILE} is damaged: {' '.join(str(error).split())}; export the module again",
         ) from error
 
 
@@ -324,7 +357,9 @@ class EncoderName:
         """Parses a value of --encoder. Raises ConfigError if it is empty or a Keras file: building one can run code."""
         if text in (PIXELS, NEW):
             return cls(text, text)
-        before = next((prefix for prefix in (COPY, GRAPH, *_OF_RANGES) if text.startswith(prefix)), "")
+        before = next(
+            (prefix for prefix in (COPY, GRAPH, *_OF_RANGES) if text.startswith(prefix)), ""
+        )
         kind, module = before if before in (COPY, GRAPH) else MODULE, text.removeprefix(before)
         if not module:
             example = f"--encoder={text}runs/photos/small/hub"

@@ -17,18 +17,29 @@ class EncoderConfig(Settings):
     """The network that turns a patch, or a whole image, into latents. It may not have an option."""
 
     encoder: str = setting(
-        "resnet161", "Architecture of the encoder", source="Sec. 4.1", choices=tuple(NETWORKS), compared=False
+        "resnet161",
+        "Architecture of the encoder",
+        source="Sec. 4.1",
+        choices=tuple(NETWORKS),
+        compared=False,
     )
     norm: str = setting(
-        "layer", "Normalization inside the encoder", source="Sec. 4.1", choices=("layer", "channel", "batch", "none")
+        "layer",
+        "Normalization inside the encoder",
+        source="Sec. 4.1",
+        choices=("layer", "channel", "batch", "none"),
     )
     block_order: str = setting(
         "pre",
         "Order in a block. 'pre': norm and ReLU before a convolution (ResNet v2); 'post': after it",
         choices=("pre", "post"),
     )
-    output_stack: int = setting(0, "Stack of blocks that is the output, from 1; 0: the last", minimum=0, maximum=4)
-    recompute: bool = setting(False, "Recompute activations in the backward pass: less memory, a third more time")
+    output_stack: int = setting(
+        0, "Stack of blocks that is the output, from 1; 0: the last", minimum=0, maximum=4
+    )
+    recompute: bool = setting(
+        False, "Recompute activations in the backward pass: less memory, a third more time"
+    )
 
     def check(self):
         entry = NETWORKS[self.encoder]
@@ -36,7 +47,13 @@ class EncoderConfig(Settings):
             value = getattr(self, field.name)
             if field.name not in ("encoder", *entry.options) and value != field.default:
                 raise ConfigError(
-                    field.name, value, f"not an option of --encoder={self.encoder}; leave it at {field.default}"
+                    field.name,
+                    value,
+                    f"not an option of --encoder={self.encoder}; leave it at {field.default}",
                 )
         if self.output_stack > entry.stacks:
-            raise ConfigError("output_stack", self.output_stack, f"--encoder={self.encoder} has {entry.stacks} stacks")
+            raise ConfigError(
+                "output_stack",
+                self.output_stack,
+                f"--encoder={self.encoder} has {entry.stacks} stacks",
+            )

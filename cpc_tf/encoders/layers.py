@@ -30,7 +30,9 @@ def operations():
     try:
         return LIBRARY.load()
     except native.BuildError as error:
-        logging.warning("No native operations of the encoder, training on CPUs is slower: %s", error)
+        logging.warning(
+            "No native operations of the encoder, training on CPUs is slower: %s", error
+        )
         return None
 
 
@@ -52,7 +54,11 @@ class Conv(keras.layers.Conv2D):
     """
 
     def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-        dense = self.groups == 1 and self.dilation_rate == (1, 1) and self.data_format == "channels_last"
+        dense = (
+            self.groups == 1
+            and self.dilation_rate == (1, 1)
+            and self.data_format == "channels_last"
+        )
         if not dense or self.strides[0] != self.strides[1]:
             return super().convolution_op(inputs, kernel)
         kernel, stride = tf.convert_to_tensor(kernel), self.strides[0]
@@ -90,10 +96,14 @@ def convolve_by_rows(x: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str)
     def run(x: tf.Tensor, kernel: tf.Tensor):
         def gradient(upstream: tf.Tensor):
             size = kernel.shape[:2].as_list()
-            rows = operations().cpc_im2col(x, kernel=size, stride=stride, padding=padding)  # [N*h*w, kh*kw*C]
+            rows = operations().cpc_im2col(
+                x, kernel=size, stride=stride, padding=padding
+            )  # [N*h*w, kh*kw*C]
             flat = tf.reshape(upstream, [-1, upstream.shape[-1]])  # [N*h*w, C']
             d_kernel = tf.matmul(rows, flat, transpose_a=True)  # [kh*kw*C, C']
-            d_x = tf.compat.v1.nn.conv2d_backprop_input(tf.shape(x), kernel, upstream, [1, stride, stride, 1], padding)
+            d_x = tf.compat.v1.nn.conv2d_backprop_input(
+                tf.shape(x), kernel, upstream, [1, stride, stride, 1], padding
+            )
             return d_x, tf.reshape(d_kernel, kernel.shape)
 
         return tf.nn.conv2d(x, kernel, stride, padding), gradient
@@ -118,10 +128,14 @@ def max_pool(x: tf.Tensor) -> tf.Tensor:
         size = tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
         padding = [[0, 0], [0, 0], [0, 0], [0, 0]]
         padding[axis] = [size % 2, 1]
-        padded = tf.pad(x, padding, constant_values=x.dtype.min)  # 2 * ceil(size / 2) + 1 along the axis
+        padded = tf.pad(
+            x, padding, constant_values=x.dtype.min
+        )  # 2 * ceil(size / 2) + 1 along the axis
         end = 2 * ((size + 1) // 2)
         starts = [slice(start, end + start - 1, 2) for start in range(3)]
-        first, second, third = (padded[:, each] if axis == 1 else padded[:, :, each] for each in starts)
+        first, second, third = (
+            padded[:, each] if axis == 1 else padded[:, :, each] for each in starts
+        )
         x = tf.maximum(tf.maximum(first, second), third)
     return x
 
@@ -153,7 +167,11 @@ def _normalize_native(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: b
         y, mean, inverse = operations().cpc_norm_relu(x, scale, offset, relu=relu, epsilon=EPSILON)
 
         def gradient(upstream: tf.Tensor):
-            return tuple(operations().cpc_norm_relu_grad(x, scale, offset, mean, inverse, upstream, relu=relu))
+            return tuple(
+                operations().cpc_norm_relu_grad(
+                    x, scale, offset, mean, inverse, upstream, relu=relu
+                )
+            )
 
         return y, gradient
 
@@ -172,7 +190,9 @@ def _normalize_plain(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor):
     first = tf.reduce_mean(tf.cast(x[:, :1], tf.float32), [1, 2], keepdims=True)  # [N, 1, 1]
     distance = tf.cast(x, tf.float32) - first
     mean = tf.reduce_mean(distance, [1, 2], keepdims=True)  # [N, 1, 1], from `first` on
-    variance = tf.nn.relu(tf.reduce_mean(tf.square(distance), [1, 2], keepdims=True) - tf.square(mean))
+    variance = tf.nn.relu(
+        tf.reduce_mean(tf.square(distance), [1, 2], keepdims=True) - tf.square(mean)
+    )
     inverse = tf.math.rsqrt(variance + EPSILON)
     a = inverse * scale  # [N, 1, C]
 
@@ -217,7 +237,9 @@ class LayerNorm(keras.layers.Layer):
         height, width = (x.shape[axis] or tf.shape(x)[axis] for axis in (1, 2))
         # [N, H*W, C] or [N*H*W, 1, C]
         flat = tf.reshape(x, [-1, height * width if self.over_space else 1, x.shape[-1]])
-        y = normalize(flat, tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.offset), relu)
+        y = normalize(
+            flat, tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.offset), relu
+        )
         # Not tf.ensure_shape: XLA would take the sizes for ones that may change.
         return tf.reshape(y, [x.shape[0] or -1, height, width, x.shape[-1]])
 
@@ -267,7 +289,10 @@ class BatchNorm(keras.layers.BatchNormalization):
         if how.updated:
             # The running variance is that of a sample, as on one device.
             count = tf.cast(tf.shape(grouped)[1] * (how.replicas or replicas()), tf.float32)
-            running_values = (self.moving_mean, mean), (self.moving_variance, variance * count / (count - 1.0))
+            running_values = (
+                (self.moving_mean, mean),
+                (self.moving_variance, variance * count / (count - 1.0)),
+            )
             for running, value in running_values:
                 value = tf.reduce_mean(value, [0, 1])  # [C], of the groups
                 if how.replicas:
@@ -280,7 +305,11 @@ class BatchNorm(keras.layers.BatchNormalization):
 
 def has_batch_norm(module: tf.Module, exchanging: bool = True) -> bool:
     """Returns whether a layer or model has batch norm; `exchanging`: also ours, whose statistics are all replicas'."""
-    norms = [each for each in (module, *module.submodules) if isinstance(each, keras.layers.BatchNormalization)]
+    norms = [
+        each
+        for each in (module, *module.submodules)
+        if isinstance(each, keras.layers.BatchNormalization)
+    ]
     return any(exchanging or not isinstance(each, BatchNorm) for each in norms)
 
 
@@ -303,7 +332,9 @@ def moments(x: tf.Tensor, kept: int = 0, extent: int = 0) -> tuple[tf.Tensor, tf
     """
 
     def mean_of(values: tf.Tensor) -> tf.Tensor:
-        return _mean_of_replicas(tf.reduce_mean(values, list(range(kept, x.shape.rank - 1)), keepdims=True), extent)
+        return _mean_of_replicas(
+            tf.reduce_mean(values, list(range(kept, x.shape.rank - 1)), keepdims=True), extent
+        )
 
     mean = mean_of(x)
     return mean, mean_of(tf.square(x - mean))

@@ -84,7 +84,11 @@ class LoadedEncoder(keras.layers.Layer):
     @property
     def has_batch_norm(self) -> bool:
         """Whether a network of ours synchronizes batch statistics in training; third-party modules never do."""
-        return self._update_statistics and isinstance(self.encoder, Network) and has_batch_norm(self.encoder)
+        return (
+            self._update_statistics
+            and isinstance(self.encoder, Network)
+            and has_batch_norm(self.encoder)
+        )
 
     @property
     def learned(self) -> Training:
@@ -108,14 +112,18 @@ class LoadedEncoder(keras.layers.Layer):
             module=module_name(name.module),
         )
 
-    def outputs(self, images: tf.Tensor, training: bool = False) -> tf.Tensor | dict[str, tf.Tensor]:
+    def outputs(
+        self, images: tf.Tensor, training: bool = False
+    ) -> tf.Tensor | dict[str, tf.Tensor]:
         """All endpoints by name, or the only output."""
         training = training and self._update_statistics
         if isinstance(self.encoder, Network):
             card = self._origin[1]
             if self.endpoint == LATENTS and card:
                 patches = patch_grid(images, card.geometry.patch_size, card.geometry.patch_stride)
-                return encode_grid(lambda flat: self.encoder.endpoints(flat, training)["features"], patches)
+                return encode_grid(
+                    lambda flat: self.encoder.endpoints(flat, training)["features"], patches
+                )
             return self.encoder.endpoints(images, training)
         return self.encoder(self._seen(images), training=training)
 
@@ -127,11 +135,15 @@ class LoadedEncoder(keras.layers.Layer):
         features = self.outputs(images, training)
         if isinstance(features, dict):
             features = features[self.endpoint]
-        return tf.cast(features if features.shape.rank == 4 else features[:, None, None], tf.float32)
+        return tf.cast(
+            features if features.shape.rank == 4 else features[:, None, None], tf.float32
+        )
 
     def map_shape(self, side: int) -> tf.TensorShape:
         """Returns the shape [None, H, W, D] of the maps of images of this side, px; traces the encoder."""
-        one = tf.TensorSpec([1, side, side, 3])  # third-party modules may know their sizes for a known batch alone
+        one = tf.TensorSpec(
+            [1, side, side, 3]
+        )  # third-party modules may know their sizes for a known batch alone
         maps = tf.function(self, autograph=False).get_concrete_function(one).structured_outputs
         return tf.TensorShape([None, *maps.shape[1:]])
 
@@ -169,7 +181,9 @@ class LoadedEncoder(keras.layers.Layer):
     def saved(self) -> tf.train.Checkpoint:
         """Its variables, under their names in the checkpoints of runs on few labels."""
         network = isinstance(self.encoder, Network)
-        return tf.train.Checkpoint(layer=tf.train.Checkpoint(encoder=self.encoder) if network else self.encoder)
+        return tf.train.Checkpoint(
+            layer=tf.train.Checkpoint(encoder=self.encoder) if network else self.encoder
+        )
 
 
 def load_patch_encoder(
@@ -199,7 +213,9 @@ def load_patch_encoder(
     name = EncoderName.parse(text)
     if name.kind == NEW:
         raise ConfigError(
-            "encoder", text, "there is no --backbone here; --encoder=random:MODULE is the untrained copy of a module"
+            "encoder",
+            text,
+            "there is no --backbone here; --encoder=random:MODULE is the untrained copy of a module",
         )
     keras.utils.set_random_seed(seed)
     card = _card(name, signature)
@@ -210,12 +226,18 @@ def load_patch_encoder(
     outputs = third_party.outputs(loaded.outputs if endpoint else encoder, patch_size, text)
     if endpoint:
         third_party.check_endpoint(outputs, endpoint, text, "endpoint", vectors=True)
-    elif isinstance(outputs, dict) and "default" not in outputs:  # of several, such as tokens and their summary
+    elif (
+        isinstance(outputs, dict) and "default" not in outputs
+    ):  # of several, such as tokens and their summary
         fitting = [output for output, values in outputs.items() if third_party.fits(values, (2, 4))]
         loaded.endpoint = endpoint = fitting[0] if len(fitting) == 1 else ""
     default = outputs.get(endpoint or "default") if isinstance(outputs, dict) else outputs
     if not third_party.fits(default, (2, 4)):
-        has = f"outputs named {', '.join(map(str, outputs))}" if default is None else third_party.described(default)
+        has = (
+            f"outputs named {', '.join(map(str, outputs))}"
+            if default is None
+            else third_party.described(default)
+        )
         raise ConfigError(
             "encoder",
             shown(text),
@@ -272,10 +294,14 @@ def load_feature_maps(
     endpoint = "feature_map" if name.kind == PIXELS else endpoint
     keras.utils.set_random_seed(seed)
     card = _card(name, signature)
-    encoder = _open(name, card, precision, signature, endpoint, image_size, flag, True, backbone, norm)
+    encoder = _open(
+        name, card, precision, signature, endpoint, image_size, flag, True, backbone, norm
+    )
     if not isinstance(encoder, Network):
         if recompute:
-            logging.warning("--recompute: not used by --encoder=%s, which computes as exported", text)
+            logging.warning(
+                "--recompute: not used by --encoder=%s, which computes as exported", text
+            )
         several = tf.distribute.get_strategy().num_replicas_in_sync > 1
         if update_statistics and encoder.trainable_variables and several:
             logging.warning(
@@ -288,7 +314,9 @@ def load_feature_maps(
         encoder.recompute = recompute
     loaded = LoadedEncoder(encoder, name, card, backbone, seed, endpoint, update_statistics)
     # Traced before any model is built: Keras would wrap what is raised in its layers.
-    third_party.check_endpoint(third_party.outputs(loaded.outputs, image_size, text), endpoint, text, flag, vectors)
+    third_party.check_endpoint(
+        third_party.outputs(loaded.outputs, image_size, text), endpoint, text, flag, vectors
+    )
     if not name.is_new:
         third_party.try_out(loaded.call, image_size, text)
     if frozen_by and not encoder.trainable_variables:
@@ -310,9 +338,17 @@ def _card(name: EncoderName, signature: str) -> EncoderCard | None:
     else:
         card = find_card(name.module) if name.module else None
     if signature and (card or name.is_new):
-        raise ConfigError("signature", signature, f"is for third-party modules, not for --encoder={shown(name.text)}")
+        raise ConfigError(
+            "signature",
+            signature,
+            f"is for third-party modules, not for --encoder={shown(name.text)}",
+        )
     if card and name.pixels:
-        raise ConfigError("encoder", shown(name.text), f"is one of ours, which takes [0, 1]; leave out {name.pixels}:")
+        raise ConfigError(
+            "encoder",
+            shown(name.text),
+            f"is one of ours, which takes [0, 1]; leave out {name.pixels}:",
+        )
     return card
 
 
@@ -338,7 +374,11 @@ def _open(
     if card and name.kind != GRAPH:
         return with_values(card.encoder, saved_values(name.module, name.text), name.text, precision)
     if precision != "float32":
-        logging.warning("--precision=%s: not used by --encoder=%s, which computes as exported", precision, name.text)
+        logging.warning(
+            "--precision=%s: not used by --encoder=%s, which computes as exported",
+            precision,
+            name.text,
+        )
     return third_party.open_encoder(name, signature, endpoint, side, flag, trainable)
 
 
@@ -347,11 +387,16 @@ def saved_values(module: str, text: str) -> list[np.ndarray]:
     with third_party.refused(text, "its variables cannot be read"):
         reader = tf.train.load_checkpoint(os.path.join(module, "variables", "variables"))
         keys = [key for key in reader.get_variable_to_shape_map() if not key.startswith("_")]
-        return [reader.get_tensor(f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE") for i in range(len(keys))]
+        return [
+            reader.get_tensor(f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE") for i in range(len(keys))
+        ]
 
 
 def with_values(
-    settings: EncoderConfig, values: Sequence[np.ndarray | tf.Variable], text: str, precision: str = "float32"
+    settings: EncoderConfig,
+    values: Sequence[np.ndarray | tf.Variable],
+    text: str,
+    precision: str = "float32",
 ) -> Network:
     """Returns a network with these values; see `take_values`."""
     network = make_encoder(settings, precision)

@@ -53,7 +53,9 @@ class Network(keras.Model):
         """Returns what follows an endpoint: (its map [N, h, w, C], training) -> 'feature_map'; None if nothing does."""
         return None
 
-    def call(self, images: tf.Tensor, training: bool = False, every: bool = False) -> tf.Tensor | dict[str, tf.Tensor]:
+    def call(
+        self, images: tf.Tensor, training: bool = False, every: bool = False
+    ) -> tf.Tensor | dict[str, tf.Tensor]:
         """Images [N, H, W, 3] in [0, 1] -> features [N, feature_dim], float32, or `every` endpoint."""
         found = self.endpoints(images, training)
         return found if every else found["features"]
@@ -104,7 +106,10 @@ def patch_grid(images: tf.Tensor, patch: int, stride: int) -> tf.Tensor:
     tf.debugging.assert_greater_equal(
         tf.reduce_min(shape[1:3]), patch, f"the images are smaller than a patch of {patch} px"
     )
-    rows, columns = (tf.range(0, side - patch + 1, stride)[:, None] + tf.range(patch) for side in (shape[1], shape[2]))
+    rows, columns = (
+        tf.range(0, side - patch + 1, stride)[:, None] + tf.range(patch)
+        for side in (shape[1], shape[2])
+    )
     bands = tf.gather(images, rows, axis=1)  # [B, R, P, W, 3]
     patches = tf.gather(bands, columns, axis=3)  # [B, R, P, C, P, 3]
     return tf.transpose(patches, [0, 1, 3, 2, 4, 5])
@@ -124,7 +129,9 @@ def encode_grid(encode: Callable[[tf.Tensor], tf.Tensor], patches: tf.Tensor) ->
 
 def pixel_grid(patches: tf.Tensor) -> tf.Tensor:
     """Patches uint8 [B, R, C, P, P, 3] -> their pixels, shrunk to 8x8 a patch, as one latent [B, 1, 1, R*C*192]."""
-    flat = tf.cast(tf.reshape(patches, [-1, *patches.shape[3:]]), tf.float32) / 255.0  # [B*R*C, P, P, 3]
+    flat = (
+        tf.cast(tf.reshape(patches, [-1, *patches.shape[3:]]), tf.float32) / 255.0
+    )  # [B*R*C, P, P, 3]
     small = tf.image.resize(flat, [_PIXEL_SIDE, _PIXEL_SIDE], antialias=True)
     size = patches.shape[1] * patches.shape[2] * _PIXEL_SIDE * _PIXEL_SIDE * 3
     return tf.reshape(small, [-1, 1, 1, size])

@@ -5,12 +5,20 @@ import pathlib
 
 _PACKAGE = pathlib.Path(__file__).parents[1]
 # The wheel has them inside the package (setup.py says which); a checkout has them at its top.
-_FOLDER = next((path for path in (_PACKAGE / "modules", _PACKAGE.parent / "modules") if path.is_dir()), None)
-_DIRECTORIES = {path.parent.name: str(path.parent) for path in _FOLDER.glob("*/encoder.json")} if _FOLDER else {}
+_FOLDER = next(
+    (path for path in (_PACKAGE / "modules", _PACKAGE.parent / "modules") if path.is_dir()), None
+)
+_DIRECTORIES = (
+    {path.parent.name: str(path.parent) for path in _FOLDER.glob("*/encoder.json")}
+    if _FOLDER
+    else {}
+)
 
 # Of the released modules; for helps and messages.
 NAMES = ", ".join(sorted(_DIRECTORIES))
-MODULE = f"a TF-Hub module: directory, handle, or the name of one that comes with the code ({NAMES})"
+MODULE = (
+    f"a TF-Hub module: directory, handle, or the name of one that comes with the code ({NAMES})"
+)
 
 
 def directory_of(module: str) -> str:

@@ -41,7 +41,9 @@ def check(directory: str, flag: str) -> None:
         return
     why = f"{flag}: its graph can read or write files or run other code ({listed(sorted(acting))})"
     if os.environ.get(TRUST) != "1":
-        raise ConfigError(f"{why}, which no model of pictures needs; if you trust its author, set {TRUST}=1")
+        raise ConfigError(
+            f"{why}, which no model of pictures needs; if you trust its author, set {TRUST}=1"
+        )
     logging.warning("%s; %s=1 allows it", why, TRUST)
 
 

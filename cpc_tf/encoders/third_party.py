@@ -79,11 +79,15 @@ def open_encoder(
         return layer
     if endpoint == LATENTS:
         if not hasattr(module, "patched"):
-            raise ConfigError(flag, LATENTS, f"--encoder={text} is no module of ours, it has no patch grid")
+            raise ConfigError(
+                flag, LATENTS, f"--encoder={text} is no module of ours, it has no patch grid"
+            )
         return _as_layer(module.patched, text, trainable)
     if endpoint:
         layer = _as_layer(module, text, trainable, arguments={"return_endpoints": True})
-        with contextlib.suppress(Exception):  # a module without endpoints may raise anything: its only output is used
+        with contextlib.suppress(
+            Exception
+        ):  # a module without endpoints may raise anything: its only output is used
             trace(layer, side)
             return layer
     return _as_layer(module, text, trainable)
@@ -91,7 +95,9 @@ def open_encoder(
 
 def is_tf1_hub(module: Any) -> bool:
     """Whether a loaded module has the TF1 format of TF-Hub."""
-    return bool(getattr(module, "_is_hub_module_v1", False))  # set by hub.load; there is no public way to ask
+    return bool(
+        getattr(module, "_is_hub_module_v1", False)
+    )  # set by hub.load; there is no public way to ask
 
 
 def why_untrainable(layer: keras.layers.Layer) -> str:
@@ -123,7 +129,9 @@ class Signature(keras.layers.Layer):
         if len(inputs) != 1 or not (spec := next(iter(inputs.values()))).shape.is_compatible_with(
             [None, None, None, 3]
         ):
-            shapes = ", ".join(f"{key} {spec.dtype.name} {spec.shape}" for key, spec in inputs.items())
+            shapes = ", ".join(
+                f"{key} {spec.dtype.name} {spec.shape}" for key, spec in inputs.items()
+            )
             raise ConfigError(f"{subject} {shapes}, no batch of images [B, H, W, 3]")
         if not spec.shape.is_compatible_with([None, side, side, 3]):
             height, width = spec.shape[1:3]
@@ -132,7 +140,9 @@ class Signature(keras.layers.Layer):
                 "--patch_size too"
             )
         if not spec.dtype.is_floating and (pixels or UNIT) != "0..255":
-            raise ConfigError(f"{subject} {spec.dtype.name}, whole numbers: --encoder=0..255:{shown(text)}")
+            raise ConfigError(
+                f"{subject} {spec.dtype.name}, whole numbers: --encoder=0..255:{shown(text)}"
+            )
         super().__init__(name=signature, trainable=False)
         self.resolved_object, self._text, self._takes = module, text, spec.dtype
         function, (takes,) = module.signatures[signature], inputs
@@ -143,7 +153,9 @@ class Signature(keras.layers.Layer):
         function = self.resolved_object.signatures[self.name]
         if not is_tf1_hub(self.resolved_object):
             raise ConfigError(
-                flag, endpoint, f"--encoder={shown(self._text)} is no module of TF1 format; name one of its outputs"
+                flag,
+                endpoint,
+                f"--encoder={shown(self._text)} is no module of TF1 format; name one of its outputs",
             )
         images, graph = function.inputs[0], function.graph
         tensors = [x for operation in graph.get_operations() for x in operation.outputs]
@@ -153,11 +165,21 @@ class Signature(keras.layers.Layer):
             output = function.structured_outputs.get(endpoint.removeprefix(BEFORE))
             above = [] if output is None else [output]
             for x in above:  # breadth first: the list grows
-                above += [] if x.name in maps else [y for y in x.op.inputs if all(y is not z for z in above)]
+                above += (
+                    []
+                    if x.name in maps
+                    else [y for y in x.op.inputs if all(y is not z for z in above)]
+                )
             name = next((x.name for x in above if x.name in maps), "")
         if name not in (x.name for x in tensors):
-            least = f"maps of its graph, the last ones: {listed(maps[-5:])}" if maps else "no maps in its graph"
-            raise ConfigError(flag, endpoint, f"no such tensor in --encoder={shown(self._text)}; {least}")
+            least = (
+                f"maps of its graph, the last ones: {listed(maps[-5:])}"
+                if maps
+                else "no maps in its graph"
+            )
+            raise ConfigError(
+                flag, endpoint, f"no such tensor in --encoder={shown(self._text)}; {least}"
+            )
         self._function = function.prune(images, {endpoint: graph.get_tensor_by_name(name)})
 
     def call(self, images: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
@@ -186,7 +208,9 @@ def refused(text: str, what: str) -> Iterator[None]:
         raise
     # TensorFlow documents no types: IndexError, KeyError, AttributeError, protobuf's DecodeError and others occur.
     except Exception as error:
-        lines = str(error).partition("Call arguments received")[0].strip().splitlines()  # which Keras appends
+        lines = (
+            str(error).partition("Call arguments received")[0].strip().splitlines()
+        )  # which Keras appends
         why = lines[-1].strip() if lines else type(error).__name__
         raise ConfigError("encoder", shown(text), f"{what} ({why})") from error
 
@@ -206,7 +230,9 @@ def outputs(function: Callable[[tf.Tensor], Any], side: int, text: str) -> Any:
 def fits(output: Any, ranks: tuple[int, ...]) -> bool:
     """Whether a traced output is a tensor of floats of one of these ranks and of a known width."""
     is_tensor = isinstance(output, (tf.Tensor, tf.TensorSpec))
-    return bool(is_tensor and output.dtype.is_floating and output.shape.rank in ranks and output.shape[-1])
+    return bool(
+        is_tensor and output.dtype.is_floating and output.shape.rank in ranks and output.shape[-1]
+    )
 
 
 def described(output: Any) -> str:
@@ -221,7 +247,9 @@ def check_endpoint(outputs: Any, endpoint: str, text: str, flag: str, vectors: b
     if not isinstance(outputs, dict):
         if endpoint not in _NAMELESS:
             raise ConfigError(
-                flag, endpoint, f"--encoder={text} has one output, without a name; --{flag}=feature_map is that"
+                flag,
+                endpoint,
+                f"--encoder={text} has one output, without a name; --{flag}=feature_map is that",
             )
         outputs = {endpoint: outputs}
     wanted, ranks = ("feature maps or vectors", (2, 4)) if vectors else ("feature maps", (4,))
@@ -244,12 +272,18 @@ def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) ->
         features = function(tf.fill([2, side, side, 3], 0.5))
         finite = bool(tf.reduce_all(tf.math.is_finite(features)))
     if features.shape[0] != 2 or 0 in features.shape:
-        raise ConfigError("encoder", shown(text), f"makes {features.shape} of images [2, {side}, {side}, 3]")
+        raise ConfigError(
+            "encoder", shown(text), f"makes {features.shape} of images [2, {side}, {side}, 3]"
+        )
     if not finite:
-        raise ConfigError("encoder", shown(text), "its features of a grey image are not finite; is it damaged?")
+        raise ConfigError(
+            "encoder", shown(text), "its features of a grey image are not finite; is it damaged?"
+        )
 
 
-def compiles(function: Callable[[tf.Tensor], tf.Tensor], trained: Sequence[tf.Variable], side: int, text: str) -> bool:
+def compiles(
+    function: Callable[[tf.Tensor], tf.Tensor], trained: Sequence[tf.Variable], side: int, text: str
+) -> bool:
     """Whether XLA can compile a module; warns, with the reason, if it cannot. Nothing is run or changed.
 
     Args:

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MANY = 1000  # pictures; from here on the interval is at most 6 points wide, and a share stands alone
+MANY = (
+    1000  # pictures; from here on the interval is at most 6 points wide, and a share stands alone
+)
 FEW = 30  # pictures; below it is wider than 30 points for an accuracy of a half
 _QUANTILE = 1.959964  # of the normal distribution at 97.5 %
 
@@ -105,7 +107,9 @@ class ClassCount(NamedTuple):
         return self.right / self.predicted if self.predicted else None
 
 
-def count_classes(class_names: Sequence[str], truth: np.ndarray, guesses: np.ndarray) -> dict[str, dict[str, int]]:
+def count_classes(
+    class_names: Sequence[str], truth: np.ndarray, guesses: np.ndarray
+) -> dict[str, dict[str, int]]:
     """Returns 'classes' of a result.json: {name: {'tested', 'predicted', 'right'}}.
 
     Args:
@@ -113,10 +117,14 @@ def count_classes(class_names: Sequence[str], truth: np.ndarray, guesses: np.nda
       truth, guesses: whether a picture is of a class, and is predicted to be, bool [N, C].
     """
     counts = np.stack([truth.sum(0), guesses.sum(0), (truth & guesses).sum(0)], 1).tolist()
-    return {name: dict(zip(ClassCount._fields[1:], count)) for name, count in zip(class_names, counts)}
+    return {
+        name: dict(zip(ClassCount._fields[1:], count)) for name, count in zip(class_names, counts)
+    }
 
 
 def class_counts(result: Mapping[str, Any]) -> list[ClassCount]:
     """Returns the counts of a result.json, the lowest recall first; none of an earlier version."""
     counts = [ClassCount(name, **count) for name, count in result.get("classes", {}).items()]
-    return sorted(counts, key=lambda count: (2.0 if count.recall is None else count.recall, -count.tested))
+    return sorted(
+        counts, key=lambda count: (2.0 if count.recall is None else count.recall, -count.tested)
+    )

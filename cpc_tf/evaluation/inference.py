@@ -19,7 +19,11 @@ from cpc_tf.training.strategy import wants_xla
 
 
 def on_replicas(
-    function: Callable[..., Any], strategy: tf.distribute.Strategy, rows: int, xla: str = "off", fixed: bool = False
+    function: Callable[..., Any],
+    strategy: tf.distribute.Strategy,
+    rows: int,
+    xla: str = "off",
+    fixed: bool = False,
 ) -> Callable[..., Any]:
     """Returns a function of batches that divides their rows among all replicas.
 
@@ -42,7 +46,11 @@ def on_replicas(
     if wants_xla(xla, strategy):
         function, fixed = jit(function), True
     # On a TPU each number of rows would compile for minutes; several processes decode by the place in a whole batch.
-    fixed = fixed or isinstance(strategy, tf.distribute.TPUStrategy) or own_images(strategy, rows) is not None
+    fixed = (
+        fixed
+        or isinstance(strategy, tf.distribute.TPUStrategy)
+        or own_images(strategy, rows) is not None
+    )
 
     # Of partials TensorFlow knows that each is another function; else it would warn that one is traced time and again.
     run = tf.function(functools.partial(_run, function, strategy), autograph=False)
@@ -110,19 +118,31 @@ def encode_dataset(
     Raises:
       ConfigError: there are fewer examples, or they do not fit into memory.
     """
-    latents, labels, progress, done, printed = None, _room([count], np.int64), Progress(count), 0, -1
+    latents, labels, progress, done, printed = (
+        None,
+        _room([count], np.int64),
+        Progress(count),
+        0,
+        -1,
+    )
     for batch in batches:
         take = min(count - done, batch["label"].shape[0])
         encoded = encode(batch[field])[:take].numpy()
         if latents is None:
             bytes_ = 4.0 * count * encoded[0].size
             refuse_too_large(
-                bytes_, f"{count:,} encoded images", "keeping them", "a smaller --cached_views, or 0, needs less"
+                bytes_,
+                f"{count:,} encoded images",
+                "keeping them",
+                "a smaller --cached_views, or 0, needs less",
             )
             latents = _room([count, *encoded.shape[1:]], np.float32)
             if len(batch["label"].shape) > 1:
                 labels = _room([count, *batch["label"].shape[1:]], np.float32)
-        latents[done : done + take], labels[done : done + take] = encoded, batch["label"][:take].numpy()
+        latents[done : done + take], labels[done : done + take] = (
+            encoded,
+            batch["label"][:take].numpy(),
+        )
         done += take
         progress.update(done)
         if title and 4 * done // count > printed:
@@ -168,7 +188,9 @@ def feature_batches(
         """The index of the example in a row of this host."""
         counter = (start_step + row // rows) * global_batch + host * rows + row % rows
         key = random_key(seed, ORDER, counter // size)
-        return tf.random.experimental.index_shuffle(counter % size, key, tf.constant(size - 1, tf.int64))
+        return tf.random.experimental.index_shuffle(
+            counter % size, key, tf.constant(size - 1, tf.int64)
+        )
 
     def gather(indices: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"latents": tf.gather(latents, indices), "label": tf.gather(labels, indices)}

@@ -24,7 +24,9 @@ class LabelKind(abc.ABC):
     """How pictures are labelled. Logits are float32 [B, classes]; labels are those of `Source`."""
 
     metric_names: tuple[str, ...]  # of a training step
-    score_names: Mapping[str, str]  # {name in result.json: as printed}; settings are selected by the first
+    score_names: Mapping[
+        str, str
+    ]  # {name in result.json: as printed}; settings are selected by the first
 
     @abc.abstractmethod
     def metrics(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -32,7 +34,11 @@ class LabelKind(abc.ABC):
 
     @abc.abstractmethod
     def score(
-        self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None, inflation: float = 1.0
+        self,
+        logits: np.ndarray,
+        labels: np.ndarray,
+        groups: np.ndarray | None = None,
+        inflation: float = 1.0,
     ) -> dict[str, float]:
         """Returns the scores of a test; `groups` and `inflation` widen an interval, see `scores.score`."""
 
@@ -41,11 +47,15 @@ class LabelKind(abc.ABC):
         """Returns logits [M, K] and labels int64 [M] of choices among K, to calibrate: the softmax is a probability."""
 
     @abc.abstractmethod
-    def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
+    def rows(
+        self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
+    ) -> list[tuple[str, str, str]]:
         """Returns (class, prediction, probability) of each picture as predictions.csv has them."""
 
     @abc.abstractmethod
-    def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
+    def classes(
+        self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
+    ) -> dict[str, dict[str, int]]:
         """Returns 'classes' of a result.json, see `counts.count_classes`."""
 
     @abc.abstractmethod
@@ -70,7 +80,11 @@ class LabelKind(abc.ABC):
         scores = telling(result)
         of_all = {"tested": tested(result), "effective": result.get("effective", 0.0)}
         scores = {**of_all, **(scores["phases"][phase] if phase else scores)}
-        return [(title, self.value(name, scores)) for name, title in self.score_names.items() if name in scores]
+        return [
+            (title, self.value(name, scores))
+            for name, title in self.score_names.items()
+            if name in scores
+        ]
 
     def described(self, result: Mapping[str, Any], phase: str = "") -> str:
         """Returns the same as one text."""
@@ -87,15 +101,23 @@ class LabelKind(abc.ABC):
         of_classes = self.of_classes(counted) if counted else []
         return [*of_classes, *self.of_frequencies(result, counted), *self.caution(result)]
 
-    def of_frequencies(self, result: Mapping[str, Any], counted: Sequence[counts.ClassCount]) -> list[str]:
+    def of_frequencies(
+        self, result: Mapping[str, Any], counted: Sequence[counts.ClassCount]
+    ) -> list[str]:
         """Returns what the frequencies of the classes alone would give, as lines of text."""
         del result, counted
         return []
 
 
 def _recalls(counted: Sequence[counts.ClassCount]) -> str:
-    text = ", ".join(f"{count.name} {count.right} of {count.tested}" for count in counted[:_CLASSES_ON_A_LINE])
-    return text + (f" and {len(counted) - _CLASSES_ON_A_LINE} more" if len(counted) > _CLASSES_ON_A_LINE else "")
+    text = ", ".join(
+        f"{count.name} {count.right} of {count.tested}" for count in counted[:_CLASSES_ON_A_LINE]
+    )
+    return text + (
+        f" and {len(counted) - _CLASSES_ON_A_LINE} more"
+        if len(counted) > _CLASSES_ON_A_LINE
+        else ""
+    )
 
 
 class SingleLabel(LabelKind):
@@ -110,9 +132,15 @@ class SingleLabel(LabelKind):
         return {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
 
     def score(
-        self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None, inflation: float = 1.0
+        self,
+        logits: np.ndarray,
+        labels: np.ndarray,
+        groups: np.ndarray | None = None,
+        inflation: float = 1.0,
     ) -> dict[str, float]:
-        if bare := int((labels < 0).sum()):  # of records that are too many to look at their labels before
+        if bare := int(
+            (labels < 0).sum()
+        ):  # of records that are too many to look at their labels before
             raise ConfigError(
                 f"{bare} of {len(labels)} images to be scored on have no label; another --test_split may have them"
             )
@@ -121,12 +149,18 @@ class SingleLabel(LabelKind):
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return logits, labels
 
-    def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
+    def rows(
+        self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
+    ) -> list[tuple[str, str, str]]:
         confidence = probabilities(logits).max(1)
         pictures = zip(labels, logits.argmax(1), confidence)
-        return [(class_names[label], class_names[guess], f"{p:.4f}") for label, guess, p in pictures]
+        return [
+            (class_names[label], class_names[guess], f"{p:.4f}") for label, guess, p in pictures
+        ]
 
-    def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
+    def classes(
+        self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
+    ) -> dict[str, dict[str, int]]:
         numbers = np.arange(len(class_names))
         truth, guesses = labels[:, None] == numbers, scores.guesses(logits)[:, None] == numbers
         return counts.count_classes(class_names, truth, guesses)
@@ -154,16 +188,24 @@ class MultiLabel(LabelKind):
         return {"loss": tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))}
 
     def score(
-        self, logits: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None, inflation: float = 1.0
+        self,
+        logits: np.ndarray,
+        labels: np.ndarray,
+        groups: np.ndarray | None = None,
+        inflation: float = 1.0,
     ) -> dict[str, float]:
         del groups, inflation  # a mean average precision has no interval
         return scores.multi_label_score(logits, labels)
 
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        pairs = logits.reshape(-1, 1)  # of each pair of picture and class, whose choice is between no and yes
+        pairs = logits.reshape(
+            -1, 1
+        )  # of each pair of picture and class, whose choice is between no and yes
         return np.concatenate([np.zeros_like(pairs), pairs], 1), labels.reshape(-1).astype(np.int64)
 
-    def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
+    def rows(
+        self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
+    ) -> list[tuple[str, str, str]]:
         confidences = probabilities(self.choices(logits, labels)[0])[:, 1].reshape(logits.shape)
 
         def names(mask: np.ndarray) -> str:
@@ -171,10 +213,14 @@ class MultiLabel(LabelKind):
 
         return [
             (names(label), names(guess), ";".join(f"{p:.4f}" for p in confidence[guess]))
-            for label, guess, confidence in zip(labels, logits > 0, confidences)  # a probability above 0.5
+            for label, guess, confidence in zip(
+                labels, logits > 0, confidences
+            )  # a probability above 0.5
         ]
 
-    def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
+    def classes(
+        self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
+    ) -> dict[str, dict[str, int]]:
         return counts.count_classes(class_names, labels > 0.5, logits > 0)
 
     def value(self, name: str, scores: Mapping[str, Any]) -> str:
@@ -184,7 +230,9 @@ class MultiLabel(LabelKind):
     def of_classes(self, counted: Sequence[counts.ClassCount]) -> list[str]:
         return [f"found at a probability of 0.5: {_recalls(counted)}"]
 
-    def of_frequencies(self, result: Mapping[str, Any], counted: Sequence[counts.ClassCount]) -> list[str]:
+    def of_frequencies(
+        self, result: Mapping[str, Any], counted: Sequence[counts.ClassCount]
+    ) -> list[str]:
         lines = []
         if "map_chance" in result:
             lines.append(f"a random order of the pictures: mAP {100 * result['map_chance']:.1f} %")
@@ -218,7 +266,9 @@ def tested(result: Mapping[str, Any]) -> int:
     Earlier versions counted them only where they measured the calibration, of one label a picture.
     """
     calibration = {} if is_multi_label(result) else result.get("calibration")
-    count = result.get("tested") or (calibration.get("tested") if isinstance(calibration, dict) else 0)
+    count = result.get("tested") or (
+        calibration.get("tested") if isinstance(calibration, dict) else 0
+    )
     return count if isinstance(count, int) else 0
 
 
@@ -307,9 +357,13 @@ def read_predictions(table: str, class_names: Sequence[str]) -> Predictions | No
     """
     numbers = {name: number for number, name in enumerate(class_names)}
     try:
-        rows = list(csv.DictReader(io.StringIO(table, newline="")))  # a name may have a line break in it
+        rows = list(
+            csv.DictReader(io.StringIO(table, newline=""))
+        )  # a name may have a line break in it
         has_names = bool(rows) and "class" in rows[0]
-        column, number_of = ("class", lambda cell: numbers[csv_text(cell)]) if has_names else ("label", int)
+        column, number_of = (
+            ("class", lambda cell: numbers[csv_text(cell)]) if has_names else ("label", int)
+        )
         pairs = [(number_of(row[column]), number_of(row["prediction"])) for row in rows]
         pairs = np.array(pairs, np.int64).reshape(-1, 2)
         confidences = [float(row["probability"]) for row in rows if "probability" in row]

@@ -67,7 +67,11 @@ def score(
         "top1_low": low,
         "top1_high": high,
         **({"effective": effective} if effective < count else {}),
-        **({"top5": float(np.mean(finite & (rank < 5)))} if logits.shape[1] >= LEAST_FOR_TOP5 else {}),
+        **(
+            {"top5": float(np.mean(finite & (rank < 5)))}
+            if logits.shape[1] >= LEAST_FOR_TOP5
+            else {}
+        ),
         "right": int(right.sum()),
         "tested": count,
         "class_mean": float(np.mean(np.bincount(labels, right)[occur > 0] / occur[occur > 0])),
@@ -122,7 +126,9 @@ def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
     order = np.argsort(-scores, kind="stable")
     scores, hits = scores[order], np.cumsum(relevant[order])
     with np.errstate(invalid="ignore"):  # of infinite scores
-        ends = np.append(np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1)  # the last of each threshold
+        ends = np.append(
+            np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1
+        )  # the last of each threshold
     recall = hits[ends] / hits[-1]
     return float(np.sum(np.diff(recall, prepend=0.0) * hits[ends] / (ends + 1)))
 
@@ -133,7 +139,9 @@ def normalized(features: np.ndarray, centre: np.ndarray | None = None) -> np.nda
     return (centred / (np.linalg.norm(centred, axis=1, keepdims=True) + 1e-12)).astype(np.float32)
 
 
-def nearest_neighbour_accuracy(features: np.ndarray, labels: np.ndarray, neighbours: int = 10) -> float | None:
+def nearest_neighbour_accuracy(
+    features: np.ndarray, labels: np.ndarray, neighbours: int = 10
+) -> float | None:
     """Top-1 of a leave-one-out vote of neighbours by cosine among features [N, D]; None if one is not finite."""
     if not np.isfinite(features).all():
         return None
@@ -166,7 +174,11 @@ def fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
         return np.log(np.exp(inverse * scaled).sum(1)) - inverse * label_logits
 
     def loss(inverse: float) -> float:  # convex in the inverse temperature
-        return float(np.mean(np.concatenate([losses(logits[p], labels[p], inverse) for p in pieces(len(labels))])))
+        return float(
+            np.mean(
+                np.concatenate([losses(logits[p], labels[p], inverse) for p in pieces(len(labels))])
+            )
+        )
 
     def confidence(inverse: float) -> float:  # increases with the inverse temperature
         parts = [probabilities(logits[p], 1 / inverse).max(1) for p in pieces(len(labels))]
@@ -218,7 +230,9 @@ def calibration(
       predictions have the mean probability 'confidence', and this part of them is right: 'right'.
     """
     shares = probabilities(logits, temperature or 1.0)
-    before, after = (expected_calibration_error(each, labels) for each in (probabilities(logits), shares))
+    before, after = (
+        expected_calibration_error(each, labels) for each in (probabilities(logits), shares)
+    )
     return {
         "confidence": float(shares.max(1).mean()),
         "right": float(np.mean(shares.argmax(1) == labels)),

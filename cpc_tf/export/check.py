@@ -76,8 +76,15 @@ def encoder(path, inputs):
         loss = tf.reduce_sum(model(images, training=True) * inputs["projection"])
     variables = model.trainable_variables
     gradients = tape.gradient(loss, variables)
-    norms = [float("nan") if gradient is None else float(tf.norm(gradient)) for gradient in gradients]
-    outputs.update({"gradient/norms": np.array(norms), "gradient/variables": np.array([v.name for v in variables])})
+    norms = [
+        float("nan") if gradient is None else float(tf.norm(gradient)) for gradient in gradients
+    ]
+    outputs.update(
+        {
+            "gradient/norms": np.array(norms),
+            "gradient/variables": np.array([v.name for v in variables]),
+        }
+    )
     if np.all(np.isfinite(norms)):
         step = keras.optimizers.SGD(0.01 / float(tf.linalg.global_norm(gradients)))
         step.apply_gradients(zip(gradients, variables))
@@ -97,7 +104,12 @@ def classifier(path, inputs):
     outputs = named("names", {"classes": loaded.class_names()})
     for case, images in cases(inputs, "case").items():
         outputs.update(named(f"{case}/call", loaded(images)))
-        outputs.update(named(f"{case}/signature", loaded.signatures["serving_default"](images=tf.constant(images))))
+        outputs.update(
+            named(
+                f"{case}/signature",
+                loaded.signatures["serving_default"](images=tf.constant(images)),
+            )
+        )
         outputs.update(named(f"{case}/call in steps", loaded.classify(loaded.prepared(images))))
         outputs.update(named(f"{case}/layer", layer(images)))
         outputs.update(named(f"{case}/no image", loaded(images[:0])))
@@ -118,7 +130,12 @@ def detector(path, inputs):
     for case, images in cases(inputs, "case").items():
         outputs.update(named(f"{case}/any", loaded.detect(tf.constant(images), 0.0)))
         outputs.update(named(f"{case}/call", loaded(tf.constant(images))))
-        outputs.update(named(f"{case}/signature", loaded.signatures["serving_default"](images=tf.constant(images))))
+        outputs.update(
+            named(
+                f"{case}/signature",
+                loaded.signatures["serving_default"](images=tf.constant(images)),
+            )
+        )
         outputs.update(named(f"{case}/no image", loaded(tf.constant(images[:0]))))
     return outputs
 
@@ -145,7 +162,9 @@ def onnx(directory, inputs):
     import onnxruntime
 
     def function(name):
-        session = onnxruntime.InferenceSession(f"{directory}/{name}.onnx", providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            f"{directory}/{name}.onnx", providers=["CPUExecutionProvider"]
+        )
         names = [output.name for output in session.get_outputs()]
         return lambda images: dict(zip(names, session.run(names, {"images": images})))
 
@@ -166,7 +185,9 @@ def by_functions(function, inputs, batch=MANY):
     return {
         key: values
         for case, images in inputs.items()
-        for key, values in named(case, outputs_of(function(case.partition("/")[0]), images, dtype, batch)).items()
+        for key, values in named(
+            case, outputs_of(function(case.partition("/")[0]), images, dtype, batch)
+        ).items()
     }
 
 
@@ -185,7 +206,10 @@ def as_dtype(images, dtype):
     return images if dtype == "uint8" else images.astype(np.float32) / 255
 
 
-KINDS = {function.__name__: function for function in (encoder, classifier, detector, tflite, onnx, keras3)}
+KINDS = {
+    function.__name__: function
+    for function in (encoder, classifier, detector, tflite, onnx, keras3)
+}
 
 if __name__ == "__main__":
     sys.path.pop(0)  # this file's directory

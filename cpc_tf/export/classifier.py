@@ -89,7 +89,9 @@ class Classifying:
 
     def decoded(self, encoded: tf.Tensor) -> tf.Tensor:
         """Decodes a file and prepares it, by operations that can be saved: string scalar -> uint8 [S, S, 3]."""
-        return self.prepared(decode(encoded, self.geometry.resize, self.intensity_range, portable=True))
+        return self.prepared(
+            decode(encoded, self.geometry.resize, self.intensity_range, portable=True)
+        )
 
     def outputs(self, prepared: tf.Tensor) -> dict[str, tf.Tensor]:
         """Classifies prepared images, uint8 [N, S, S, 3]; classifier.md.jinja describes the outputs."""
@@ -113,7 +115,11 @@ class HubClassifier(tf.Module):
 
     def __init__(self, model: Classifying):
         super().__init__(name="classifier")
-        self.held, side, names = list(model.held), model.geometry.image_size, list(model.class_names)
+        self.held, side, names = (
+            list(model.held),
+            model.geometry.image_size,
+            list(model.class_names),
+        )
         one = tf.TensorSpec([side, side, 3], tf.uint8)
 
         def graph(function: Callable, *signature: tf.TensorSpec) -> Callable:
@@ -124,7 +130,9 @@ class HubClassifier(tf.Module):
             return portable.decoded(file, model.decoded, blank, DataConfig.max_megapixels, deep)
 
         def from_bytes(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
-            images, error = tf.map_fn(read, encoded, fn_output_signature=(one, tf.TensorSpec([], tf.string)))
+            images, error = tf.map_fn(
+                read, encoded, fn_output_signature=(one, tf.TensorSpec([], tf.string))
+            )
             outputs, broken = classify(images), tf.not_equal(error, "")
             for name, blank in {"label": -1, "name": "", "probabilities": 0, "logits": 0}.items():
                 values = outputs[name]
@@ -132,11 +140,19 @@ class HubClassifier(tf.Module):
                 outputs[name] = tf.where(mask, tf.constant(blank, values.dtype), values)
             return {**outputs, "error": error}
 
-        prepared = graph(lambda images: tf.map_fn(model.prepared, images, fn_output_signature=one), BYTES)
+        prepared = graph(
+            lambda images: tf.map_fn(model.prepared, images, fn_output_signature=one), BYTES
+        )
         classify = graph(model.outputs, tf.TensorSpec([None, *one.shape], tf.uint8, name="images"))
         self.__call__ = of_images(lambda images: classify(prepared(images)))
-        self.prepared, self.classify = of_images(prepared), of_images(classify, shape=[None, *one.shape])
-        self.from_bytes, self.class_names = graph(from_bytes, ENCODED), graph(lambda: tf.constant(names))
+        self.prepared, self.classify = (
+            of_images(prepared),
+            of_images(classify, shape=[None, *one.shape]),
+        )
+        self.from_bytes, self.class_names = (
+            graph(from_bytes, ENCODED),
+            graph(lambda: tf.constant(names)),
+        )
 
     def __call__(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
         """Calls what is saved under this name."""
@@ -147,18 +163,30 @@ def classifier_reference(model: Classifying) -> Reference:
     """Random images, and files of them, and what the run's own network makes of them."""
     draw, side = np.random.default_rng(0), model.geometry.resize
     shapes = [(side + 27, side), (side // 2 + 1, 2 * side + 3), (side, side)]
-    inputs, outputs = {}, {"names/classes": np.array(model.class_names), "temperature": np.float32(model.temperature)}
+    inputs, outputs = (
+        {},
+        {
+            "names/classes": np.array(model.class_names),
+            "temperature": np.float32(model.temperature),
+        },
+    )
     outputs["multi_label"] = np.array(model.multi_label)
-    squares = [draw.integers(0, 256, [count, 8, 6, 3], np.uint8) for count in (2, 1, 1)]  # noise would become grey
+    squares = [
+        draw.integers(0, 256, [count, 8, 6, 3], np.uint8) for count in (2, 1, 1)
+    ]  # noise would become grey
     for i, (batch, shape) in enumerate(zip(squares, shapes)):
-        rows, columns = (np.arange(after) * before // after for before, after in zip(batch.shape[1:3], shape))
+        rows, columns = (
+            np.arange(after) * before // after for before, after in zip(batch.shape[1:3], shape)
+        )
         inputs[f"case{i}"] = batch[:, rows][:, :, columns]
         prepared = tf.stack([model.prepared(tf.constant(image)) for image in inputs[f"case{i}"]])
         outputs[f"case{i}/logits"] = model.logits(prepared).numpy()
     for i, (kind, orientation) in enumerate([("JPEG", 6), ("PNG", 3), ("BMP", 1), ("GIF", 1)]):
         stream, exif = io.BytesIO(), Image.Exif()
         exif[ExifTags.Base.Orientation] = orientation
-        Image.fromarray(inputs["case0"][0]).save(stream, kind, **({} if orientation == 1 else {"exif": exif}))
+        Image.fromarray(inputs["case0"][0]).save(
+            stream, kind, **({} if orientation == 1 else {"exif": exif})
+        )
         image = decode(tf.constant(stream.getvalue()), model.geometry.resize, model.intensity_range)
         inputs[f"file{i}"] = np.frombuffer(stream.getvalue(), np.uint8)
         outputs[f"file{i}/logits"] = model.logits(model.prepared(image)[None]).numpy()
@@ -178,7 +206,9 @@ def export_classify(run: ClassifyConfig, workdir: str, step: int, weights: str) 
     _refuse_another(encoder.identity, run.encoder, result, workdir)
     with tf.io.gfile.GFile(os.path.join(workdir, "logistic.npz"), "rb") as file:
         learned = np.load(io.BytesIO(file.read()), allow_pickle=False)
-        weights_, bias = (tf.Variable(learned[name], trainable=False, name=name) for name in ("weights", "bias"))
+        weights_, bias = (
+            tf.Variable(learned[name], trainable=False, name=name) for name in ("weights", "bias")
+        )
     model = Classifying(
         logits=lambda images: encoder.features(images) @ weights_ + bias,
         held=[*encoder.held, weights_, bias],
@@ -209,7 +239,9 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
         return encoder.patch_latents(tf.ensure_shape(patches, [None, grid, grid, patch, patch, 3]))
 
     side, names = geometry.image_size, _class_names(result, workdir)
-    traced = tf.function(latents, autograph=False).get_concrete_function(tf.TensorSpec([1, side, side, 3], tf.uint8))
+    traced = tf.function(latents, autograph=False).get_concrete_function(
+        tf.TensorSpec([1, side, side, 3], tf.uint8)
+    )
     classifier = LinearClassifier(len(names), run.probe.latent_norm)
     classifier.build([None, *traced.structured_outputs.shape[1:]])
     step = read_checkpoint(workdir, step, lambda path: restore(path, classifier=classifier))
@@ -232,14 +264,21 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     result = result_of_ended(workdir, "efficient")
     refit = result.get(REFIT)
     trained = (refit or result)["phases"]
-    phase = next(name for name in (SUPERVISED, FINE_TUNED, FROZEN) if trained.get(name, {}).get("steps"))
-    folder, names = os.path.join(workdir, REFIT if refit else "", phase), _class_names(result, workdir)
+    phase = next(
+        name for name in (SUPERVISED, FINE_TUNED, FROZEN) if trained.get(name, {}).get("steps")
+    )
+    folder, names = (
+        os.path.join(workdir, REFIT if refit else "", phase),
+        _class_names(result, workdir),
+    )
     chosen = replace(read_config(folder, EfficientConfig), precision="float32", recompute=False)
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
     maps = original_maps(chosen, workdir)
     if phase == FROZEN:  # whose checkpoints have no encoder, since it does not change it
         _refuse_another(maps.identity, maps.text, result, workdir)
-    classifier = build_classifier(chosen, phase, maps.map_shape(chosen.images.image_size), len(names))
+    classifier = build_classifier(
+        chosen, phase, maps.map_shape(chosen.images.image_size), len(names)
+    )
 
     def read(path: str) -> None:
         if phase != FROZEN:
@@ -277,7 +316,9 @@ def _refuse_another(now: Identity, name: str, result: dict[str, Any], workdir: s
     """Raises ConfigError if the encoder is not the one that the run learned on, as far as its card tells."""
     then = Identity.from_json(result["identity"])
     if now != then:
-        before, after = (f"of {x.steps} steps on {x.dataset}" if x.steps else x.trained_by for x in (then, now))
+        before, after = (
+            f"of {x.steps} steps on {x.dataset}" if x.steps else x.trained_by for x in (then, now)
+        )
         raise ConfigError(
             "workdir",
             workdir,
@@ -285,7 +326,9 @@ def _refuse_another(now: Identity, name: str, result: dict[str, Any], workdir: s
         )
 
 
-def _measured(result: dict[str, Any], run: ClassifyConfig | LinearConfig | EfficientConfig) -> dict[str, Any]:
+def _measured(
+    result: dict[str, Any], run: ClassifyConfig | LinearConfig | EfficientConfig
+) -> dict[str, Any]:
     """The fields of `Classifying` that a run measured."""
     intensity_range = result.get("levels") or (UPPER_BITS if run.data.sixteen_bit == FULL else None)
     calibration = result.get("calibration") or {"temperature": 1.0}

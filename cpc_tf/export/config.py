@@ -63,12 +63,18 @@ class RuntimeConfig(Settings):
         """Raises ConfigError if settings contradict each other; each for itself may have any of its values."""
         if self.quantize != "none" and self.format != TFLITE:
             raise ConfigError(
-                "quantize", self.quantize, f"not with --format={self.format}; it goes with --format=tflite"
+                "quantize",
+                self.quantize,
+                f"not with --format={self.format}; it goes with --format=tflite",
             )
         if self.quantize != "int8" and self.representative:
-            raise ConfigError("representative", self.representative, "only --quantize=int8 uses it; leave it out")
+            raise ConfigError(
+                "representative", self.representative, "only --quantize=int8 uses it; leave it out"
+            )
         if self.format not in (TFLITE, ONNX, KERAS3) and self.labelled:
-            raise ConfigError("labelled", self.labelled, f"not used with --format={self.format}; leave it out")
+            raise ConfigError(
+                "labelled", self.labelled, f"not used with --format={self.format}; leave it out"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,22 +100,33 @@ class ExportConfig(Settings):
         source="App. A",
         choices=("averaged", "raw"),
     )
-    step: int = count(0, "Step of the checkpoint to export; 0: the newest whole one", unit="steps", minimum=0)
+    step: int = count(
+        0, "Step of the checkpoint to export; 0: the newest whole one", unit="steps", minimum=0
+    )
     check_pixels: bool = setting(
-        True, "Whether an encoder refuses pixels outside [0, 1], of which it would make features that only look sound"
+        True,
+        "Whether an encoder refuses pixels outside [0, 1], of which it would make features that only look sound",
     )
     runtime: RuntimeConfig = RuntimeConfig()
 
     def check(self):
         self.runtime.check_together()
         if self.workdir and self.runtime.module:
-            raise ConfigError("module", self.runtime.module, f"not with --workdir={self.workdir}; name one of the two")
+            raise ConfigError(
+                "module",
+                self.runtime.module,
+                f"not with --workdir={self.workdir}; name one of the two",
+            )
         if self.runtime.quantize == "int8" and not self.runtime.representative and not self.workdir:
             raise ConfigError(
-                "quantize", "int8", "needs --representative=FOLDER, about 100 pictures such as the model will see"
+                "quantize",
+                "int8",
+                "needs --representative=FOLDER, about 100 pictures such as the model will see",
             )
 
     def check_complete(self):
         if not self.workdir and not self.runtime.module:
-            raise ConfigError("--workdir= is empty: name the directory of a run, e.g. --workdir=runs/first")
+            raise ConfigError(
+                "--workdir= is empty: name the directory of a run, e.g. --workdir=runs/first"
+            )
         super().check_complete()

@@ -41,7 +41,9 @@ class Own(NamedTuple):
     tested: Source | None  # with labels
 
 
-def convert(module: str, directory: str, config: RuntimeConfig, own: Own | None = None) -> dict[str, Any]:
+def convert(
+    module: str, directory: str, config: RuntimeConfig, own: Own | None = None
+) -> dict[str, Any]:
     """Writes a module in another format, with its card, runtime.json and README.md.
 
     Args:
@@ -83,11 +85,17 @@ def convert(module: str, directory: str, config: RuntimeConfig, own: Own | None 
     }
     title, accuracies = _TITLES[config.format], []
     if "accuracy" in card:
-        before, after = (f"{100 * card['accuracy'][name]:.1f} %" for name in ("savedmodel", "converted"))
-        accuracies = ["{measure} on {pictures} pictures: ".format(**card["accuracy"]) + f"{before} -> {after}"]
+        before, after = (
+            f"{100 * card['accuracy'][name]:.1f} %" for name in ("savedmodel", "converted")
+        )
+        accuracies = [
+            "{measure} on {pictures} pictures: ".format(**card["accuracy"]) + f"{before} -> {after}"
+        ]
     texts = {
         "runtime.json": to_json(card),
-        "README.md": render("runtime", **card, title=title, accuracies=accuracies, vector=subject.vector),
+        "README.md": render(
+            "runtime", **card, title=title, accuracies=accuracies, vector=subject.vector
+        ),
     }
     if subject.class_names:
         texts["labels.txt"] = name_lines(subject.class_names)
@@ -97,7 +105,10 @@ def convert(module: str, directory: str, config: RuntimeConfig, own: Own | None 
     if config.quantize != "none":
         measured = f"mean cosine with the SavedModel's outputs {card['similarity']:.4f}"
     size = sum(card["bytes"].values()) / 1e6
-    return {**card, "summary": "; ".join([f"{subject.kind} for {title}, {size:.1f} MB", measured, *accuracies])}
+    return {
+        **card,
+        "summary": "; ".join([f"{subject.kind} for {title}, {size:.1f} MB", measured, *accuracies]),
+    }
 
 
 @contextlib.contextmanager
@@ -114,7 +125,9 @@ def _converting(format: str) -> Iterator[None]:
     except RunEnded:
         raise
     except Exception as error:  # they document no types
-        raise NotVerified(f"the converter to {format} failed: {' '.join(str(error).split())[:300]}") from error
+        raise NotVerified(
+            f"the converter to {format} failed: {' '.join(str(error).split())[:300]}"
+        ) from error
     finally:
         sys.stdout.flush()  # what they printed and Python still holds
         sys.stderr.flush()
@@ -135,7 +148,9 @@ def photographs(subject: Subject) -> np.ndarray:
 def representative_pictures(subject: Subject, folder: str) -> np.ndarray:
     """Up to 100 pictures from all parts of a folder: uint8 [N, S, S, 3]. Raises ConfigError if it has none."""
     with _naming("representative"):
-        source = catalog.open_source(DataConfig(dataset=f"folder:{folder}"), "train", "representative")
+        source = catalog.open_source(
+            DataConfig(dataset=f"folder:{folder}"), "train", "representative"
+        )
     return _evenly_spaced(subject, source, REPRESENTATIVE)[0]
 
 
@@ -150,7 +165,9 @@ def labelled_pictures(subject: Subject, folder: str) -> tuple[np.ndarray, np.nda
     """
     if is_multi_label(subject.card):
         raise ConfigError(
-            "labelled", folder, f"{subject.name} is multi-label, and class folders give a picture one label"
+            "labelled",
+            folder,
+            f"{subject.name} is multi-label, and class folders give a picture one label",
         )
     data = DataConfig(dataset=f"folder:{folder}")
     with _naming("labelled"):
@@ -163,7 +180,11 @@ def labelled_pictures(subject: Subject, folder: str) -> tuple[np.ndarray, np.nda
 
 def _with_labels(subject: Subject, source: Source, where: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns up to 1,000 pictures of a source, and labels of the classifier's classes, if the module is one."""
-    unknown = [name for name in source.class_names if subject.class_names and name not in subject.class_names]
+    unknown = [
+        name
+        for name in source.class_names
+        if subject.class_names and name not in subject.class_names
+    ]
     if unknown:
         raise ConfigError(
             f"{where}: has a folder {unknown[0]}, which is no class of {subject.name}; its classes are "
@@ -172,7 +193,9 @@ def _with_labels(subject: Subject, source: Source, where: str) -> tuple[np.ndarr
     images, labels = _evenly_spaced(subject, source, LABELLED)
     if not subject.class_names:
         return images, labels
-    return images, np.array([subject.class_names.index(name) for name in source.class_names])[labels]
+    return images, np.array([subject.class_names.index(name) for name in source.class_names])[
+        labels
+    ]
 
 
 def pictures_of_run(workdir: str) -> Own | None:
@@ -236,7 +259,9 @@ def compare(
     """
     kind, quantized = subject.kind, config.quantize != "none"
     images = photographs(subject)
-    cases = {f"{kind}/photographs": images}  # 'FUNCTION/CASE' -> images uint8 [N, H, W, 3] that both modules get
+    cases = {
+        f"{kind}/photographs": images
+    }  # 'FUNCTION/CASE' -> images uint8 [N, H, W, 3] that both modules get
     if representative is not None:
         cases[f"{kind}/representative pictures"] = representative
     if not quantized and config.format != KERAS3:
@@ -256,7 +281,10 @@ def compare(
     key = f"{kind}/{name}/{subject.vector}"
     measured = {
         "pictures": f"{len(wanted[key])} {name}",
-        "difference": max(difference(each, got.get(each), x, tolerance, "SavedModel") for each, x in wanted.items()),
+        "difference": max(
+            difference(each, got.get(each), x, tolerance, "SavedModel")
+            for each, x in wanted.items()
+        ),
         "similarity": _mean_cosine(got[key], wanted[key]),
     }
     if not measured["similarity"] >= SIMILAR:
@@ -284,7 +312,15 @@ def _accuracy(kind: str, got: np.ndarray, wanted: np.ndarray, labels: np.ndarray
         return float(np.mean(logits.argmax(1) == labels))
 
     if kind == ENCODER:
-        about, score = {"measure": "10 nearest neighbours, leave-one-out"}, nearest_neighbour_accuracy
+        about, score = (
+            {"measure": "10 nearest neighbours, leave-one-out"},
+            nearest_neighbour_accuracy,
+        )
     else:
         about, score = {"measure": "top-1", "same_prediction": top1(got, wanted.argmax(1))}, top1
-    return {**about, "pictures": len(labels), "savedmodel": score(wanted, labels), "converted": score(got, labels)}
+    return {
+        **about,
+        "pictures": len(labels),
+        "savedmodel": score(wanted, labels),
+        "converted": score(got, labels),
+    }

@@ -14,7 +14,14 @@ from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.scoring import best_score, tested_on
-from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, WHOLE, build_detector
+from cpc_tf.detect.trainee import (
+    CATEGORY_IDS,
+    CLASS_NAMES,
+    FINE_TUNED,
+    FROZEN,
+    WHOLE,
+    build_detector,
+)
 from cpc_tf.encoders.card import module_name
 from cpc_tf.export.shared import (
     BYTES,
@@ -58,7 +65,10 @@ class HubDetector(tf.Module):
     def __init__(self, model: FasterRCNN, config: CanvasConfig, class_names: list[str]):
         super().__init__(name="detector")
         self.variables = model.variables
-        least_score, names = model.config.inference.detection_score, [*class_names, ""]  # -1: the last one
+        least_score, names = (
+            model.config.inference.detection_score,
+            [*class_names, ""],
+        )  # -1: the last one
 
         @tf.function(input_signature=[BYTES, LEAST_SCORE], autograph=False)
         def detect(images: tf.Tensor, least_score: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -67,17 +77,23 @@ class HubDetector(tf.Module):
             canvases = tf.map_fn(
                 lambda image: canvas.show(image, size, view, config),
                 or_black(images),
-                fn_output_signature=tf.TensorSpec([config.canvas_height, config.canvas_width, 3], tf.uint8),
+                fn_output_signature=tf.TensorSpec(
+                    [config.canvas_height, config.canvas_width, 3], tf.uint8
+                ),
             )
             sizes = tf.tile(size[None], [tf.shape(canvases)[0], 1])
-            detections = model(tf.image.convert_image_dtype(canvases, tf.float32), sizes, least_score=least_score)
+            detections = model(
+                tf.image.convert_image_dtype(canvases, tf.float32), sizes, least_score=least_score
+            )
             labels = detections.labels
             scale = tf.cast(size, tf.float32) / tf.cast(shape[1:3], tf.float32)
             outputs = {
                 "boxes": detections.boxes / tf.tile(scale, [2]),
                 "scores": detections.scores,
                 "labels": labels,
-                "names": tf.gather(tf.constant(names), tf.where(labels < 0, len(names) - 1, labels)),
+                "names": tf.gather(
+                    tf.constant(names), tf.where(labels < 0, len(names) - 1, labels)
+                ),
                 "count": detections.count,
             }
             return {name: x[: shape[0]] for name, x in outputs.items()}
@@ -89,10 +105,16 @@ class HubDetector(tf.Module):
         def all_names() -> tf.Tensor:
             return tf.constant(class_names)
 
-        self.detect, self.__call__, self.class_names = of_images(detect, LEAST_SCORE), of_images(call), all_names
+        self.detect, self.__call__, self.class_names = (
+            of_images(detect, LEAST_SCORE),
+            of_images(call),
+            all_names,
+        )
 
 
-def detector_reference(model: FasterRCNN, config: CanvasConfig, class_names: list[str]) -> Reference:
+def detector_reference(
+    model: FasterRCNN, config: CanvasConfig, class_names: list[str]
+) -> Reference:
     """Random images and what the detector, as a Keras model, finds on them at any score."""
     draw, view = np.random.default_rng(0), canvas.plain(config)
     least_score = np.float32(model.config.inference.detection_score)
@@ -102,9 +124,13 @@ def detector_reference(model: FasterRCNN, config: CanvasConfig, class_names: lis
         images = draw.integers(0, 256, [count, *(-(-side // 10) for side in shape), 3], np.uint8)
         images = images.repeat(10, 1).repeat(10, 2)[:, : shape[0], : shape[1]]
         size = canvas.fitted(tf.constant(shape), view.area, config)
-        canvases = tf.stack([canvas.show(tf.constant(image), size, view, config) for image in images])
+        canvases = tf.stack(
+            [canvas.show(tf.constant(image), size, view, config) for image in images]
+        )
         sizes = tf.stack([size] * count)
-        detections = model(tf.cast(canvases, tf.float32) / 255.0, sizes, least_score=tf.constant(0.0))
+        detections = model(
+            tf.cast(canvases, tf.float32) / 255.0, sizes, least_score=tf.constant(0.0)
+        )
         inputs[f"case{i}"] = images
         outputs[f"case{i}/boxes"] = detections.boxes.numpy() * np.tile(shape / size.numpy(), 2)
         for name in ("scores", "labels", "count"):
@@ -120,16 +146,25 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
     names = read_json(path, list)
     phase, result = _last_phase(run, workdir)
     with needed(workdir):
-        model = build_detector(replace(run, precision="float32", recompute=False, xla="off"), len(names))
-    step = read_checkpoint(os.path.join(workdir, phase), step, lambda path: restore(path, model=model))
+        model = build_detector(
+            replace(run, precision="float32", recompute=False, xla="off"), len(names)
+        )
+    step = read_checkpoint(
+        os.path.join(workdir, phase), step, lambda path: restore(path, model=model)
+    )
     ids = os.path.join(workdir, CATEGORY_IDS)
     card = {
         "class_names": names,
         "category_ids": read_json(ids) if tf.io.gfile.exists(ids) else {},
         "levels": read_intensity_range(workdir),
-        "detector": {**flatten(run.detector), "encoder": module_name(run.detector.backbone.encoder)},
+        "detector": {
+            **flatten(run.detector),
+            "encoder": module_name(run.detector.backbone.encoder),
+        },
         "canvas": flatten(run.canvas),
-        "recommended_score": result.get("best_f1", {}).get("score") if result.get("steps") == step else None,
+        "recommended_score": result.get("best_f1", {}).get("score")
+        if result.get("steps") == step
+        else None,
         "split": run.data.split,
         "dataset": dataset_name(run.data.origin),
         "run": run_name(workdir),
@@ -142,7 +177,12 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
         save=save_frozen,
         card=card,
         readme=render(
-            "detector", card=card, run=run, result=result, tested_on=tested_on(result), best_score=best_score(result)
+            "detector",
+            card=card,
+            run=run,
+            result=result,
+            tested_on=tested_on(result),
+            best_score=best_score(result),
         ),
         reference=functools.partial(detector_reference, model, run.canvas, names),
         summary=(

@@ -65,14 +65,21 @@ class Reusable(tf.Module):
     variables = None
     trainable_variables = None
 
-    def __init__(self, encoder: Network, endpoints: Callable[[tf.Tensor, bool], dict[str, tf.Tensor]], name: str):
+    def __init__(
+        self,
+        encoder: Network,
+        endpoints: Callable[[tf.Tensor, bool], dict[str, tf.Tensor]],
+        name: str,
+    ):
         super().__init__(name=name)
         self.variables = encoder.variables
         self.trainable_variables = encoder.trainable_variables
         self.regularization_losses = []
         self._endpoints, self.checks_pixels = endpoints, True
         # Other runtimes are made of this: not all of them know assertions.
-        self.unchecked = tf.function(lambda images: endpoints(images, False), input_signature=[IMAGES], autograph=False)
+        self.unchecked = tf.function(
+            lambda images: endpoints(images, False), input_signature=[IMAGES], autograph=False
+        )
 
     @tf.function(autograph=False)
     def __call__(self, images: tf.Tensor, training: bool = False, return_endpoints: bool = False):
@@ -105,13 +112,18 @@ class HubEncoder(Reusable):
             return graphs[training](images)
 
         def patched(images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
-            patches = patch_grid(images, geometry.patch_size, geometry.patch_stride)  # [N, R, C, P, P, 3]
+            patches = patch_grid(
+                images, geometry.patch_size, geometry.patch_stride
+            )  # [N, R, C, P, P, 3]
             grid = tf.shape(patches)[:3]
-            flat = tf.reshape(patches, tf.concat([[tf.reduce_prod(grid)], patches.shape[3:]], 0))  # [N*R*C, P, P, 3]
+            flat = tf.reshape(
+                patches, tf.concat([[tf.reduce_prod(grid)], patches.shape[3:]], 0)
+            )  # [N*R*C, P, P, 3]
             return {
                 # [N*R*C, ...] -> [N, R, C, ...]; the number of channels stays known.
                 name: tf.ensure_shape(
-                    tf.reshape(x, tf.concat([grid, tf.shape(x)[1:]], 0)), [None, None, None, *x.shape[1:]]
+                    tf.reshape(x, tf.concat([grid, tf.shape(x)[1:]], 0)),
+                    [None, None, None, *x.shape[1:]],
                 )
                 for name, x in endpoints(flat, training).items()
             }
@@ -157,9 +169,14 @@ def save(module: HubEncoder, directory: str) -> None:
     def serve_patched(images: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"latents": module.patched(images)}
 
-    for entry in (module, module.patched):  # the graphs that are saved: one for each combination of Python booleans
+    for entry in (
+        module,
+        module.patched,
+    ):  # the graphs that are saved: one for each combination of Python booleans
         for training, return_endpoints in itertools.product((False, True), (False, True)):
-            entry.__call__.get_concrete_function(IMAGES, training=training, return_endpoints=return_endpoints)
+            entry.__call__.get_concrete_function(
+                IMAGES, training=training, return_endpoints=return_endpoints
+            )
     tf.saved_model.save(
         module,
         directory,
@@ -182,14 +199,23 @@ def encoder_reference(encoder: Network, geometry: GeometryConfig) -> Reference:
 
     patch, stride, side = geometry.patch_size, geometry.patch_stride, geometry.image_size
     inputs, outputs = {}, {}
-    for i, batch in enumerate([images(2, patch, patch), images(1, patch + 13, 31), images(1, 32, 2 * patch + 1)]):
+    for i, batch in enumerate(
+        [images(2, patch, patch), images(1, patch + 13, 31), images(1, 32, 2 * patch + 1)]
+    ):
         inputs[f"whole{i}"] = batch
-        outputs.update({f"whole{i}/{name}": x.numpy() for name, x in encoder.endpoints(tf.constant(batch)).items()})
+        outputs.update(
+            {
+                f"whole{i}/{name}": x.numpy()
+                for name, x in encoder.endpoints(tf.constant(batch)).items()
+            }
+        )
 
     # A column less than the geometry's grid has, unless that is the only one.
     inputs["patched"] = images(1, side, max(side - stride, patch))
     # Not computed as the module does it: [H, W, 3] -> [H', W', 3, P, P] -> [R, C, P, P, 3].
-    windows = np.lib.stride_tricks.sliding_window_view(inputs["patched"][0], (patch, patch), axis=(0, 1))
+    windows = np.lib.stride_tricks.sliding_window_view(
+        inputs["patched"][0], (patch, patch), axis=(0, 1)
+    )
     patches = np.ascontiguousarray(windows[::stride, ::stride].transpose(0, 1, 3, 4, 2))
     latents = encoder(tf.constant(patches.reshape(-1, patch, patch, 3))).numpy()
     outputs["patched/latents"] = latents.reshape(1, *patches.shape[:2], encoder.feature_dim)
@@ -235,7 +261,11 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
         weights=weights,
         began_as=before,
     )
-    figures = [(text, form.format(result[key])) for key, (text, form) in objective.FIGURES.items() if key in result]
+    figures = [
+        (text, form.format(result[key]))
+        for key, (text, form) in objective.FIGURES.items()
+        if key in result
+    ]
     facts = {"objective": objective, "run": run, "result": result, "figures": figures}
     return _export(model.encoder, run.geometry, training, workdir, **facts)
 
@@ -252,7 +282,9 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         before = None if name.is_new else name.card()
     folder = os.path.join(workdir, phase)
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
-    chosen = read_config(folder, EfficientConfig)  # the phase has settings of its own: the search chose them
+    chosen = read_config(
+        folder, EfficientConfig
+    )  # the phase has settings of its own: the search chose them
     encoder, step = _load_trained(chosen, before, folder, step, averaged)
     training = Training(
         dataset=dataset_name(result.get("dataset", run.data.origin)),
@@ -265,12 +297,22 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         phase=phase,
         num_train_labels=result["num_train_labels"],
         label_fraction=result["label_fraction"],
-        began_as=dataclasses.replace(before.training, module=module_name(name.module), phase=None) if before else None,
+        began_as=dataclasses.replace(before.training, module=module_name(name.module), phase=None)
+        if before
+        else None,
     )
     images, side = chosen.images, chosen.images.image_size
     whole = {"image_size": side, "patch_size": side, "patch_stride": side}
-    geometry = before.geometry if before else GeometryConfig(resize=images.resize, mirror=images.mirror, **whole)
-    facts = {"run": chosen, "result": result, "figures": label_kinds.of_result(result).titled(result, phase)}
+    geometry = (
+        before.geometry
+        if before
+        else GeometryConfig(resize=images.resize, mirror=images.mirror, **whole)
+    )
+    facts = {
+        "run": chosen,
+        "result": result,
+        "figures": label_kinds.of_result(result).titled(result, phase),
+    }
     return _export(encoder, geometry, training, workdir, **facts)
 
 
@@ -282,7 +324,11 @@ def _trained_phase(run: EfficientConfig, workdir: str, result: dict[str, Any]) -
         return FINE_TUNED
     name = run.classifier.encoder
     reason = "0 steps of fine-tuning did best" if run.sgd.finetune_steps else "--finetune_steps=0"
-    way_out = "there is nothing to export" if EncoderName.parse(name).is_new else f"use --encoder={name} itself"
+    way_out = (
+        "there is nothing to export"
+        if EncoderName.parse(name).is_new
+        else f"use --encoder={name} itself"
+    )
     raise ConfigError("workdir", workdir, f"its encoder never changed ({reason}); {way_out}")
 
 
@@ -309,7 +355,9 @@ def restore_maps(path: str, maps: LoadedEncoder, averaged: bool) -> None:
             restore(path, average=tf.train.Checkpoint(averages=maps.trainable_variables))
     except (AssertionError, ValueError) as error:
         raise ConfigError(
-            "encoder", maps.text, f"no longer what {path} was trained from: other variables; bring it back"
+            "encoder",
+            maps.text,
+            f"no longer what {path} was trained from: other variables; bring it back",
         ) from error
 
 
@@ -326,12 +374,18 @@ def _load_trained(
     encoder = with_values(before.encoder, maps.encoder.resolved_object.variables, chosen.encoder)
     # Variables of equal shapes could have been mixed up.
     side = before.geometry.patch_size
-    images = tf.constant(np.random.default_rng(0).uniform(size=[2, side, side, 3]).astype(np.float32))
+    images = tf.constant(
+        np.random.default_rng(0).uniform(size=[2, side, side, 3]).astype(np.float32)
+    )
     wanted = maps.outputs(images)
-    wanted = wanted["features"] if isinstance(wanted, dict) else wanted[:, 0, 0]  # [2, D]; of the only patch
+    wanted = (
+        wanted["features"] if isinstance(wanted, dict) else wanted[:, 0, 0]
+    )  # [2, D]; of the only patch
     difference = float(np.abs(encoder(images) - wanted).max() / max(np.abs(wanted).max(), 1e-30))
     if not difference <= TOLERANCE:
-        raise NotVerified(f"features of the rebuilt encoder differ from the run's by {difference:.1e} of their scale")
+        raise NotVerified(
+            f"features of the rebuilt encoder differ from the run's by {difference:.1e} of their scale"
+        )
     return encoder, step
 
 
@@ -348,26 +402,37 @@ def export_again(path: str) -> Export:
         what = "an encoder that `cpc-tf export` wrote: classifiers and detectors are exported from their run"
         raise ConfigError("module", path, f"without --format it must be {what}")
     encoder = with_values(card.encoder, saved_values(path, path), path)
-    return _of_card(dataclasses.replace(card, versions=_versions()), encoder, functools.partial(_renewed, path))
+    return _of_card(
+        dataclasses.replace(card, versions=_versions()), encoder, functools.partial(_renewed, path)
+    )
 
 
 def _renewed(path: str, **facts: Any) -> str:
     """The README of a module with its sections on inputs, outputs and use as they are written today."""
     text = read_text(os.path.join(path, "README.md"))
-    for section, first, following in (("inputs", "A TensorFlow 2 SavedModel", "## Geometry"), ("use", "## Use", "## ")):
+    for section, first, following in (
+        ("inputs", "A TensorFlow 2 SavedModel", "## Geometry"),
+        ("use", "## Use", "## "),
+    ):
         before, begin, rest = text.partition(f"\n{first}")
         _, end, after = rest.partition(f"\n{following}")
         if not (begin and end):
-            raise ConfigError("module", path, f"its README.md has no line {first!r} with {following!r} after it")
+            raise ConfigError(
+                "module", path, f"its README.md has no line {first!r} with {following!r} after it"
+            )
         text = before + begin[:1] + render_block("encoder", section, **facts) + end + after
     return text
 
 
-def _export(encoder: Network, geometry: GeometryConfig, training: Training, workdir: str, **facts: Any) -> Export:
+def _export(
+    encoder: Network, geometry: GeometryConfig, training: Training, workdir: str, **facts: Any
+) -> Export:
     """Returns an encoder, with its values and in float32, as a module; its README also has these `facts` of the run."""
     parameters = int(sum(np.prod(v.shape) for v in encoder.trainable_variables))
     levels = read_intensity_range(workdir)
-    card = EncoderCard(encoder.config, geometry, training, encoder.feature_dim, parameters, _versions(), levels)
+    card = EncoderCard(
+        encoder.config, geometry, training, encoder.feature_dim, parameters, _versions(), levels
+    )
     return _of_card(card, encoder, functools.partial(render, "encoder", **facts))
 
 
@@ -381,7 +446,9 @@ def _of_card(card: EncoderCard, encoder: Network, readme: Callable[..., str]) ->
     module = HubEncoder(encoder, card.geometry)
     entry = NETWORKS[card.encoder.encoder]
     options = [name for name in entry.options if name != "recompute"]
-    endpoints = [name for name in module.endpoint_names() if name not in ("feature_map", "features")]
+    endpoints = [
+        name for name in module.endpoint_names() if name not in ("feature_map", "features")
+    ]
     return Export(
         kind="encoder",
         module=module,

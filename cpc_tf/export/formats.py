@@ -32,7 +32,20 @@ OPSET = 17  # of ONNX, of 2022: other runtimes and converters know it
 # Kept in float32 with int8: layer norm takes a difference of sums, for which 8 bits are too few. Nearly all of the
 # weights and of the work are convolutions and matrix products.
 _FLOAT_OPERATIONS = (
-    *("MEAN", "SUM", "SQUARE", "RSQRT", "MUL", "ADD", "SUB", "DIV", "MAXIMUM", "RELU", "RESHAPE", "CONCATENATION"),
+    *(
+        "MEAN",
+        "SUM",
+        "SQUARE",
+        "RSQRT",
+        "MUL",
+        "ADD",
+        "SUB",
+        "DIV",
+        "MAXIMUM",
+        "RELU",
+        "RESHAPE",
+        "CONCATENATION",
+    ),
     *("PAD", "GATHER", "TRANSPOSE", "SOFTMAX", "LOGISTIC"),
 )
 Layer = keras2.layers.Layer
@@ -117,11 +130,17 @@ def load(path: str) -> Subject:
     is_classifier = tf.io.gfile.exists(os.path.join(path, "classifier.json"))
     card = None if is_classifier else find_card(path)
     if not (is_classifier or card):
-        raise ConfigError("module", path, "has no encoder.json or classifier.json; `cpc-tf export` writes one")
+        raise ConfigError(
+            "module", path, "has no encoder.json or classifier.json; `cpc-tf export` writes one"
+        )
     with third_party.refused(path, "cannot be loaded as a SavedModel"):
         saved_model.check(path, f"--module={shown(path)}")
         loaded = tf.saved_model.load(path)
-    return _classifier(path, loaded) if is_classifier else _encoder(path, loaded, card.to_json(), card.geometry)
+    return (
+        _classifier(path, loaded)
+        if is_classifier
+        else _encoder(path, loaded, card.to_json(), card.geometry)
+    )
 
 
 def _encoder(path: str, loaded: Any, card: dict[str, Any], geometry: GeometryConfig) -> Subject:
@@ -175,7 +194,11 @@ def _classifier(path: str, loaded: Any) -> Subject:
 
 def check_installed(format: str) -> None:
     """Raises ConfigError if packages are missing that this format needs."""
-    missing = [name for name in ("tf2onnx", "onnxruntime") if format == ONNX and not importlib.util.find_spec(name)]
+    missing = [
+        name
+        for name in ("tf2onnx", "onnxruntime")
+        if format == ONNX and not importlib.util.find_spec(name)
+    ]
     if missing:
         raise ConfigError(
             "format",
@@ -194,7 +217,11 @@ def check_installed(format: str) -> None:
 
 
 def write(
-    subject: Subject, directory: str, format: str, quantize: str = "none", representative: np.ndarray | None = None
+    subject: Subject,
+    directory: str,
+    format: str,
+    quantize: str = "none",
+    representative: np.ndarray | None = None,
 ) -> list[str]:
     """Writes a module in a format and returns the names of the files.
 
@@ -212,17 +239,23 @@ def write(
     return write_onnx(subject, directory) if format == ONNX else [write_keras3(subject, directory)]
 
 
-def write_tflite(subject: Subject, directory: str, quantize: str, representative: np.ndarray | None) -> str:
+def write_tflite(
+    subject: Subject, directory: str, quantize: str, representative: np.ndarray | None
+) -> str:
     """One image a call, of the module's size; a signature for each of its functions.
 
     With 8 bits there is the main function alone: a second one would have weights of its own.
     """
-    functions = subject.functions if quantize == "none" else {subject.kind: subject.functions[subject.kind]}
+    functions = (
+        subject.functions if quantize == "none" else {subject.kind: subject.functions[subject.kind]}
+    )
     with tempfile.TemporaryDirectory(prefix="cpc_tf_tflite") as scratch:
         holder = tf.Module()
         holder.loaded = subject.loaded  # its variables are saved with it
         graphs = {
-            name: tf.function(function, input_signature=[subject.spec(single=True)], autograph=False)
+            name: tf.function(
+                function, input_signature=[subject.spec(single=True)], autograph=False
+            )
             for name, function in functions.items()
         }
         tf.saved_model.save(holder, scratch, signatures=graphs)
@@ -237,7 +270,9 @@ def write_tflite(subject: Subject, directory: str, quantize: str, representative
 
             converter.representative_dataset = examples
             # Only the debugger can leave out operations by their kind.
-            options = tf.lite.experimental.QuantizationDebugOptions(denylisted_ops=list(_FLOAT_OPERATIONS))
+            options = tf.lite.experimental.QuantizationDebugOptions(
+                denylisted_ops=list(_FLOAT_OPERATIONS)
+            )
             debugger = tf.lite.experimental.QuantizationDebugger(
                 converter=converter, debug_dataset=examples, debug_options=options
             )
@@ -258,7 +293,9 @@ def write_onnx(subject: Subject, directory: str) -> list[str]:
         signature = [subject.spec()]
         graph = tf.function(function, input_signature=signature, autograph=False)
         model, _ = tf2onnx.convert.from_function(graph, input_signature=signature, opset=OPSET)
-        for size, axis in zip(model.graph.input[0].type.tensor_type.shape.dim, ("N", "height", "width")):
+        for size, axis in zip(
+            model.graph.input[0].type.tensor_type.shape.dim, ("N", "height", "width")
+        ):
             if not size.dim_value:  # tf2onnx calls it unk__1370
                 size.dim_param = axis
         names.append(f"{name}.onnx")
@@ -278,7 +315,11 @@ def write_keras3(subject: Subject, directory: str) -> str:
     card = EncoderCard.from_json(subject.card)
     network = with_values(card.encoder, saved_values(subject.path, subject.path), subject.path)
     if not isinstance(network, ResNet):
-        raise ConfigError("format", "keras3", f"only ResNets are made models of Keras 3, not {card.encoder.encoder}")
+        raise ConfigError(
+            "format",
+            "keras3",
+            f"only ResNets are made models of Keras 3, not {card.encoder.encoder}",
+        )
     name = f"{subject.kind}.keras"
     keras3_model(network).save(os.path.join(directory, name))
     return name
@@ -293,7 +334,9 @@ def keras3_model(network: ResNet) -> Any:
     import keras  # Keras 3, which is here only in the current environment
 
     images = keras.Input([None, None, 3], name="images")
-    x = _conv(network.stem, keras.layers.Rescaling(2.0, -1.0, name="to_minus_one_and_one")(images), "stem")
+    x = _conv(
+        network.stem, keras.layers.Rescaling(2.0, -1.0, name="to_minus_one_and_one")(images), "stem"
+    )
     if network.stem_norm:
         x = _norm_relu(network.stem_norm, x, "stem_norm")
     if network.pool:
@@ -305,7 +348,9 @@ def keras3_model(network: ResNet) -> Any:
     if network.final_norm:
         x = _norm_relu(network.final_norm, x, "final_norm")
     x = keras.layers.Identity(name="feature_map")(x)
-    return keras.Model(images, keras.layers.GlobalAveragePooling2D(name="features")(x), name="encoder")
+    return keras.Model(
+        images, keras.layers.GlobalAveragePooling2D(name="features")(x), name="encoder"
+    )
 
 
 def _pre(block: Bottleneck, x: Any) -> Any:
@@ -320,7 +365,11 @@ def _pre(block: Bottleneck, x: Any) -> Any:
 def _post(block: Bottleneck, x: Any) -> Any:
     name, shortcut = block.name, x
     if block.shortcut:
-        shortcut = _norm(block.shortcut_norm, _conv(block.shortcut, x, f"{name}_shortcut"), f"{name}_shortcut_norm")
+        shortcut = _norm(
+            block.shortcut_norm,
+            _conv(block.shortcut, x, f"{name}_shortcut"),
+            f"{name}_shortcut_norm",
+        )
     y = _norm_relu(block.norms[0], _conv(block.convs[0], x, f"{name}_conv1"), f"{name}_norm1")
     y = _norm_relu(block.norms[1], _conv(block.convs[1], y, f"{name}_conv2"), f"{name}_norm2")
     y = _norm(block.norms[2], _conv(block.convs[2], y, f"{name}_conv3"), f"{name}_norm3")
@@ -330,7 +379,9 @@ def _post(block: Bottleneck, x: Any) -> Any:
 def _conv(layer: Conv, x: Any, name: str) -> Any:
     import keras
 
-    new = keras.layers.Conv2D(layer.filters, layer.kernel_size, layer.strides, "same", use_bias=False, name=name)
+    new = keras.layers.Conv2D(
+        layer.filters, layer.kernel_size, layer.strides, "same", use_bias=False, name=name
+    )
     return _with_values(new, layer, x)
 
 
@@ -341,8 +392,12 @@ def _norm(layer: Layer, x: Any, name: str) -> Any:
     if isinstance(layer, layers.Identity):
         return x
     if isinstance(layer, layers.BatchNorm):
-        new = keras.layers.BatchNormalization(momentum=layer.momentum, epsilon=layer.epsilon, name=name)
-    elif layer.over_space:  # layer norm over (H, W, C) with values for each channel is group norm with a single group
+        new = keras.layers.BatchNormalization(
+            momentum=layer.momentum, epsilon=layer.epsilon, name=name
+        )
+    elif (
+        layer.over_space
+    ):  # layer norm over (H, W, C) with values for each channel is group norm with a single group
         new = keras.layers.GroupNormalization(groups=1, epsilon=layers.EPSILON, name=name)
     else:
         new = keras.layers.LayerNormalization(epsilon=layers.EPSILON, name=name)

@@ -36,7 +36,9 @@ def decoded(
     unknown = tf.constant(-1, tf.int64)
     pixels = _or_else(_pixels, encoded, unknown)
     too_large = tf.cast(pixels, tf.float64) >= max_megapixels * 1e6
-    refused = tf.constant(False) if sixteen_bit else _or_else(_is_of_16_bits, encoded, tf.constant(False))
+    refused = (
+        tf.constant(False) if sixteen_bit else _or_else(_is_of_16_bits, encoded, tf.constant(False))
+    )
     image, done = tf.cond(
         (pixels < 0) | too_large | refused,
         lambda: (blank, tf.constant(False)),
@@ -47,24 +49,40 @@ def decoded(
     why = tf.case(
         [
             (done, lambda: tf.constant("")),
-            (tf.equal(tf.strings.length(encoded), 0), lambda: tf.constant("cannot be decoded: empty")),
+            (
+                tf.equal(tf.strings.length(encoded), 0),
+                lambda: tf.constant("cannot be decoded: empty"),
+            ),
             (
                 too_large,
                 lambda: tf.strings.join(
-                    ["has ", megapixels, f" megapixels, and less than {max_megapixels:g} are decoded"]
+                    [
+                        "has ",
+                        megapixels,
+                        f" megapixels, and less than {max_megapixels:g} are decoded",
+                    ]
                 ),
             ),
-            (tf.equal(_kind(encoded), "BMP"), lambda: tf.constant(f"cannot be decoded: {_NO_BMP}; save it as PNG")),
+            (
+                tf.equal(_kind(encoded), "BMP"),
+                lambda: tf.constant(f"cannot be decoded: {_NO_BMP}; save it as PNG"),
+            ),
             (
                 refused,
-                lambda: tf.constant("has 16 bits, and the model knows no range of their values: scale them to 8 bits"),
+                lambda: tf.constant(
+                    "has 16 bits, and the model knows no range of their values: scale them to 8 bits"
+                ),
             ),
             (
                 tf.not_equal(_kind(encoded), ""),
-                lambda: tf.strings.join(["cannot be decoded: a ", _kind(encoded), " that is damaged or cut short"]),
+                lambda: tf.strings.join(
+                    ["cannot be decoded: a ", _kind(encoded), " that is damaged or cut short"]
+                ),
             ),
         ],
-        default=lambda: tf.constant("cannot be decoded: not a JPEG, PNG, GIF or BMP; save it as one"),
+        default=lambda: tf.constant(
+            "cannot be decoded: not a JPEG, PNG, GIF or BMP; save it as one"
+        ),
     )
     return image, why
 
@@ -77,7 +95,9 @@ def _or_else(function: Callable[[tf.Tensor], Any], encoded: tf.Tensor, otherwise
 
 def _is_of_16_bits(encoded: tf.Tensor) -> tf.Tensor:
     """Returns whether a file is a PNG of 16 bits. It may raise if the header is damaged."""
-    return tf.cond(is_png(encoded), lambda: png_header(encoded)[1] == 16, lambda: tf.constant(False))
+    return tf.cond(
+        is_png(encoded), lambda: png_header(encoded)[1] == 16, lambda: tf.constant(False)
+    )
 
 
 def _begins(encoded: tf.Tensor, with_: bytes) -> tf.Tensor:
@@ -87,21 +107,28 @@ def _begins(encoded: tf.Tensor, with_: bytes) -> tf.Tensor:
 def _kind(encoded: tf.Tensor) -> tf.Tensor:
     """Returns the format of a file by how it begins; '' if it is another one."""
     begins = {b"\xff\xd8\xff": "JPEG", b"\x89PNG\r\n\x1a\n": "PNG", b"GIF8": "GIF", b"BM": "BMP"}
-    return tf.strings.join([tf.where(_begins(encoded, begin), name, "") for begin, name in begins.items()])
+    return tf.strings.join(
+        [tf.where(_begins(encoded, begin), name, "") for begin, name in begins.items()]
+    )
 
 
 def _pixels(encoded: tf.Tensor) -> tf.Tensor:
     """Returns the pixels that decoding needs memory for, int64. It may raise if the header is damaged."""
 
     def area(size: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_prod(tf.abs(tf.cast(tf.ensure_shape(size, [2]), tf.int64)))  # a BMP may stand on its head
+        return tf.reduce_prod(
+            tf.abs(tf.cast(tf.ensure_shape(size, [2]), tf.int64))
+        )  # a BMP may stand on its head
 
     return tf.case(
         [
             (tf.io.is_jpeg(encoded), lambda: area(tf.io.extract_jpeg_shape(encoded)[:2])),
             (is_png(encoded), lambda: area(png_header(encoded)[0])),
             (_begins(encoded, b"GIF8"), lambda: gif_pixels(encoded)),
-            (_begins(encoded, b"BM"), lambda: area(tf.io.decode_raw(tf.strings.substr(encoded, 18, 8), tf.int32))),
+            (
+                _begins(encoded, b"BM"),
+                lambda: area(tf.io.decode_raw(tf.strings.substr(encoded, 18, 8), tf.int32)),
+            ),
         ],
         default=lambda: tf.constant(-1, tf.int64),
     )
@@ -124,7 +151,9 @@ def gif_pixels(encoded: tf.Tensor) -> tf.Tensor:
     def behind_blocks(place: tf.Tensor) -> tf.Tensor:
         """Goes over blocks of at most 255 bytes, each behind its length, up to one of length 0."""
         within = lambda place: (place < end) & (byte(place) > 0)  # noqa: E731
-        return tf.minimum(tf.while_loop(within, lambda place: [place + 1 + byte(place)], [place])[0] + 1, end)
+        return tf.minimum(
+            tf.while_loop(within, lambda place: [place + 1 + byte(place)], [place])[0] + 1, end
+        )
 
     def part(place: tf.Tensor, held: tf.Tensor, largest: tf.Tensor) -> list[tf.Tensor]:
         """Goes over a frame or another part."""
@@ -136,6 +165,10 @@ def gif_pixels(encoded: tf.Tensor) -> tf.Tensor:
         place = tf.cond(is_known, lambda: behind_blocks(blocks), lambda: end)
         return [place, held + pixels, tf.maximum(largest, pixels)]
 
-    start = [tf.minimum(13 + palette(byte(10)), end), tf.constant(0, tf.int64), tf.constant(0, tf.int64)]
+    start = [
+        tf.minimum(13 + palette(byte(10)), end),
+        tf.constant(0, tf.int64),
+        tf.constant(0, tf.int64),
+    ]
     _, held, largest = tf.while_loop(lambda place, *_: place < end, part, start)
     return tf.maximum(held // 3, largest)

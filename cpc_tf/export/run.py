@@ -26,7 +26,14 @@ from absl import logging
 
 from cpc_tf.encoders.released import directory_of
 from cpc_tf.export import classifier, encoder, serving, sharing
-from cpc_tf.export.config import HUGGING_FACE, KAGGLE, SAVED_MODEL, SERVING, ExportConfig, RuntimeConfig
+from cpc_tf.export.config import (
+    HUGGING_FACE,
+    KAGGLE,
+    SAVED_MODEL,
+    SERVING,
+    ExportConfig,
+    RuntimeConfig,
+)
 from cpc_tf.export.convert import Own, convert, pictures_of_run
 from cpc_tf.export.detector import export_detector
 from cpc_tf.export.formats import check_installed
@@ -56,7 +63,9 @@ def main(config: ExportConfig) -> None:
     try:
         done = export(config)
     except NotVerified as error:
-        raise NotVerified(f"--output={config.output}: not written, the module failed its check: {error}") from error
+        raise NotVerified(
+            f"--output={config.output}: not written, the module failed its check: {error}"
+        ) from error
     print(f"done: {config.output} ({done['summary']})")
 
 
@@ -76,12 +85,18 @@ def export(config: ExportConfig) -> dict[str, Any]:
     if config.runtime.format == SERVING:
         version = serving.next_version(config.output.rstrip("/"), config.runtime.module)
         with written_aside(version) as directory, _module(config) as module:
-            signatures = serving.write(module, directory, os.path.basename(config.output.rstrip("/")))
-        summary = f"version {os.path.basename(version)}; warm-up requests for {', '.join(signatures)}"
+            signatures = serving.write(
+                module, directory, os.path.basename(config.output.rstrip("/"))
+            )
+        summary = (
+            f"version {os.path.basename(version)}; warm-up requests for {', '.join(signatures)}"
+        )
         return {"version": version, "signatures": signatures, "summary": summary}
     if config.runtime.format in (HUGGING_FACE, KAGGLE):
         with written_aside(config.output) as directory, _module(config) as module:
-            upload = sharing.write(config.runtime.format, module, directory, run_name(config.output))
+            upload = sharing.write(
+                config.runtime.format, module, directory, run_name(config.output)
+            )
         return {"summary": f"not uploaded; {upload.replace('DIRECTORY', config.output)}"}
     if config.runtime.format != SAVED_MODEL:
         check_installed(config.runtime.format)
@@ -94,7 +109,11 @@ def export(config: ExportConfig) -> dict[str, Any]:
             made.module.check_pixels(config.check_pixels)
         with writing(f"--output={config.output}"):
             made.save(made.module, directory)
-            files = {f"{made.kind}.json": to_json(made.card), "README.md": made.readme, **made.files}
+            files = {
+                f"{made.kind}.json": to_json(made.card),
+                "README.md": made.readme,
+                **made.files,
+            }
             for name, content in files.items():
                 write_file(os.path.join(directory, name), content)
         measured = verify(made.kind, directory, made.reference())
@@ -120,16 +139,24 @@ def _exporter(config: ExportConfig) -> Callable[[], Export]:
 def _own_pictures(config: ExportConfig) -> Own | None:
     """Returns the pictures of the run, if the quantization needs them to choose ranges or to measure accuracy."""
     runtime = config.runtime
-    if not config.workdir or runtime.quantize == "none" or (runtime.representative and runtime.labelled):
+    if (
+        not config.workdir
+        or runtime.quantize == "none"
+        or (runtime.representative and runtime.labelled)
+    ):
         return None
     try:
         return pictures_of_run(config.workdir)
     except ConfigError as error:
         if runtime.quantize == "int8" and not runtime.representative:
             raise ConfigError(
-                "quantize", "int8", f"needs --representative=FOLDER, since the pictures of the run are gone ({error})"
+                "quantize",
+                "int8",
+                f"needs --representative=FOLDER, since the pictures of the run are gone ({error})",
             ) from error
-        logging.warning("accuracy is not measured, since the pictures of the run are gone: %s", error)
+        logging.warning(
+            "accuracy is not measured, since the pictures of the run are gone: %s", error
+        )
         return None
 
 

@@ -30,12 +30,22 @@ def next_version(output: str, module: str = "") -> str:
         raise ConfigError("module", module, "is no SavedModel, which `cpc-tf export` writes")
     if not tf.io.gfile.exists(output):
         return os.path.join(output, "1")
-    names = [name.rstrip("/") for name in tf.io.gfile.listdir(output)] if tf.io.gfile.isdir(output) else [output]
-    if others := sorted(name for name in names if not name.isdecimal() and not name.endswith(".tmp")):
+    names = (
+        [name.rstrip("/") for name in tf.io.gfile.listdir(output)]
+        if tf.io.gfile.isdir(output)
+        else [output]
+    )
+    if others := sorted(
+        name for name in names if not name.isdecimal() and not name.endswith(".tmp")
+    ):
         raise ConfigError(
-            "output", output, f"has {others[0]}, and is no folder of versions; name a new one, e.g. models/mine"
+            "output",
+            output,
+            f"has {others[0]}, and is no folder of versions; name a new one, e.g. models/mine",
         )
-    return os.path.join(output, str(1 + max((int(name) for name in names if name.isdecimal()), default=0)))
+    return os.path.join(
+        output, str(1 + max((int(name) for name in names if name.isdecimal()), default=0))
+    )
 
 
 def write(module: str, directory: str, name: str) -> list[str]:
@@ -66,7 +76,9 @@ def write(module: str, directory: str, name: str) -> list[str]:
         try:
             function(**values)
         except tf.errors.OpError as error:
-            raise NotVerified(f"the signature {signature} cannot be called ({reason(error)})") from error
+            raise NotVerified(
+                f"the signature {signature} cannot be called ({reason(error)})"
+            ) from error
         logs.append(prediction_log(name, signature, values))
     with writing(directory), tf.io.TFRecordWriter(os.path.join(directory, WARMUP)) as file:
         for log in logs:

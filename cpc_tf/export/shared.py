@@ -36,13 +36,17 @@ class Export:
     # batch norm.
     reference: Callable[[], Reference]
     summary: str  # one line, a format string for what `verify` returns
-    files: Mapping[str, str] = dataclasses.field(default_factory=dict)  # further ones: name -> content
+    files: Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # further ones: name -> content
 
 
 def or_black(images: tf.Tensor) -> tf.Tensor:
     """The images, or a black one if there are none: a oneDNN convolution of an empty batch fails (TensorFlow 2.15)."""
     shape = tf.shape(images)
-    black = tf.zeros(tf.concat([[tf.cast(tf.equal(shape[0], 0), tf.int32)], shape[1:]], 0), images.dtype)
+    black = tf.zeros(
+        tf.concat([[tf.cast(tf.equal(shape[0], 0), tf.int32)], shape[1:]], 0), images.dtype
+    )
     return tf.concat([images, black], 0)
 
 
@@ -74,7 +78,11 @@ def of_images(
             images = tf.cast(tf.round(in_range(images, "or bytes, uint8") * 255), tf.uint8)
         return function(images, *others)
 
-    for dtype in (tf.uint8, tf.float32, tf.float64):  # what is saved; TensorFlow refuses other types
+    for dtype in (
+        tf.uint8,
+        tf.float32,
+        tf.float64,
+    ):  # what is saved; TensorFlow refuses other types
         call.get_concrete_function(tf.TensorSpec(shape, dtype, name="images"), *more)
     return call
 
@@ -108,7 +116,9 @@ def read_checkpoint(workdir: str, step: int, read: Callable[[str], None]) -> int
         raise ConfigError("workdir", workdir, "has no checkpoint; let the run get to its first one")
     if step and step not in steps:
         there = ", ".join(map(str, steps))
-        raise ConfigError("step", step, f"no such checkpoint in --workdir={workdir}; there are {there}")
+        raise ConfigError(
+            "step", step, f"no such checkpoint in --workdir={workdir}; there are {there}"
+        )
     candidates = [step] if step else steps[::-1]
     step = checkpoints.read_first(candidates, lambda step: read(checkpoints.path(step)))
     if step is None:
@@ -128,7 +138,9 @@ def needed(workdir: str) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise ConfigError("workdir", workdir, f"the module that this run began with is needed: {error}") from error
+        raise ConfigError(
+            "workdir", workdir, f"the module that this run began with is needed: {error}"
+        ) from error
 
 
 def result_of(workdir: str) -> dict[str, Any]:

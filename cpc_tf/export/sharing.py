@@ -32,10 +32,14 @@ def write(format: str, module: str, directory: str, name: str) -> str:
       ConfigError: the module is not one of ours.
       NotWritten: it cannot be copied.
     """
-    kind = next((kind for kind in _TASKS if os.path.exists(os.path.join(module, f"{kind}.json"))), None)
+    kind = next(
+        (kind for kind in _TASKS if os.path.exists(os.path.join(module, f"{kind}.json"))), None
+    )
     if kind is None:
         needed = ", ".join(f"{kind}.json" for kind in _TASKS)
-        raise ConfigError("module", module, f"is not a module of `cpc-tf export`: none of {needed} is in it")
+        raise ConfigError(
+            "module", module, f"is not a module of `cpc-tf export`: none of {needed} is in it"
+        )
     readme = read_text(os.path.join(module, "README.md"))
     if format == HUGGING_FACE:
         copy_module(module, directory)
@@ -46,15 +50,28 @@ def write(format: str, module: str, directory: str, name: str) -> str:
             "license_name: see-licence-below",
             "tags: [tf-hub, cpc, self-supervised-learning]",
         ]
-        write_file(os.path.join(directory, "README.md"), "\n".join(["---", *metadata, "---", "", readme]))
+        write_file(
+            os.path.join(directory, "README.md"), "\n".join(["---", *metadata, "---", "", readme])
+        )
         return f"hf upload OWNER/{name} DIRECTORY"
     title, _, rest = readme.removeprefix("# ").partition("\n")
     slug = name.replace("_", "-").lower()
     instance = os.path.join(directory, INSTANCE)
     copy_module(module, instance)
-    model = {"ownerSlug": OWNER, "title": name, "slug": slug, "subtitle": title.replace("`", ""), "isPrivate": True}
+    model = {
+        "ownerSlug": OWNER,
+        "title": name,
+        "slug": slug,
+        "subtitle": title.replace("`", ""),
+        "isPrivate": True,
+    }
     model |= {"description": rest.strip(), "publishTime": "", "provenanceSources": ""}
-    about = {"ownerSlug": OWNER, "modelSlug": slug, "instanceSlug": "savedmodel", "framework": INSTANCE}
+    about = {
+        "ownerSlug": OWNER,
+        "modelSlug": slug,
+        "instanceSlug": "savedmodel",
+        "framework": INSTANCE,
+    }
     about |= {"overview": title.replace("`", ""), "usage": rest.strip(), "licenseName": LICENCE}
     about |= {"fineTunable": kind == "encoder", "trainingData": []}
     write_file(os.path.join(directory, "model-metadata.json"), to_json(model))

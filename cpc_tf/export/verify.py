@@ -52,11 +52,17 @@ def verify(kind: str, module: str, reference: Reference) -> dict[str, float]:
     Raises:
       NotVerified: the module computes something else, or cannot be used.
     """
-    compare = {"encoder": compare_encoder, "classifier": compare_classifier, "detector": compare_detector}[kind]
+    compare = {
+        "encoder": compare_encoder,
+        "classifier": compare_classifier,
+        "detector": compare_detector,
+    }[kind]
     return compare(computed(kind, module, reference.inputs), reference)
 
 
-def computed(kind: str, directory: str, inputs: Arrays, script: str = SCRIPT) -> dict[str, np.ndarray]:
+def computed(
+    kind: str, directory: str, inputs: Arrays, script: str = SCRIPT
+) -> dict[str, np.ndarray]:
     """Returns what a module computes in check.py, in a fresh process. Raises NotVerified if it cannot be used.
 
     On the CPU, as in this process: a GPU rounds differently, and may be taken.
@@ -69,14 +75,22 @@ def computed(kind: str, directory: str, inputs: Arrays, script: str = SCRIPT) ->
         command = [sys.executable, script, kind, directory, *arrays]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode < 0:
-            raise NotVerified(f"the check was killed by signal {-done.returncode}; is there enough memory?")
+            raise NotVerified(
+                f"the check was killed by signal {-done.returncode}; is there enough memory?"
+            )
         if done.returncode:
-            raise NotVerified((done.stderr.strip().splitlines() or ["the check failed without a message"])[-1])
+            raise NotVerified(
+                (done.stderr.strip().splitlines() or ["the check failed without a message"])[-1]
+            )
         return dict(np.load(arrays[1]))
 
 
 def difference(
-    output: str, got: np.ndarray | None, wanted: np.ndarray, tolerance: float = TOLERANCE, source: str = "checkpoint"
+    output: str,
+    got: np.ndarray | None,
+    wanted: np.ndarray,
+    tolerance: float = TOLERANCE,
+    source: str = "checkpoint",
 ) -> float:
     """Returns the largest difference, relative to the largest wanted value.
 
@@ -84,7 +98,9 @@ def difference(
       NotVerified: the shapes differ, values are not finite, or the difference is above the tolerance.
     """
     if got is None or got.shape != wanted.shape:
-        raise NotVerified(f"{output} has shape {'none' if got is None else got.shape}, not {wanted.shape}")
+        raise NotVerified(
+            f"{output} has shape {'none' if got is None else got.shape}, not {wanted.shape}"
+        )
     if not wanted.size:
         return 0.0
     if not np.all(np.isfinite(wanted)):
@@ -124,7 +140,9 @@ def compare_encoder(got: Arrays, reference: Reference) -> dict[str, float]:
     for name, norm, expected in zip(got["gradient/variables"], got_norms, norms):
         if not norm > 0 or not abs(norm - expected) <= GRADIENT_TOLERANCE * expected:
             raise NotVerified(f"the gradient of {name} has norm {norm:.4g}, not {expected:.4g}")
-    if not np.all(np.isfinite(got["step/after"])) or np.array_equal(got["step/before"], got["step/after"]):
+    if not np.all(np.isfinite(got["step/after"])) or np.array_equal(
+        got["step/before"], got["step/after"]
+    ):
         raise NotVerified("a step of gradient descent does not change the output as it should")
     return {"difference": largest, "variables": len(norms)}
 
@@ -132,7 +150,9 @@ def compare_encoder(got: Arrays, reference: Reference) -> dict[str, float]:
 def compare_classifier(got: Arrays, reference: Reference) -> dict[str, float]:
     """Compares logits, and whether probabilities, labels and names follow from them."""
     wanted = dict(reference.outputs)
-    names, temperature, several = (wanted.pop(key) for key in ("names/classes", "temperature", "multi_label"))
+    names, temperature, several = (
+        wanted.pop(key) for key in ("names/classes", "temperature", "multi_label")
+    )
     if _texts(got["names/classes"]) != names.tolist():
         raise NotVerified("the classes are others")
     largest = differences(got, wanted)
@@ -160,23 +180,33 @@ def compare_detector(got: Arrays, reference: Reference) -> dict[str, float]:
         raise NotVerified(f"the classes are {', '.join(_texts(got['names/classes']))}")
     total = same = 0
     for case, images in reference.inputs.items():
-        every, called, served, empty = (_of(got, f"{case}/{way}") for way in ("any", "call", "signature", "no image"))
+        every, called, served, empty = (
+            _of(got, f"{case}/{way}") for way in ("any", "call", "signature", "no image")
+        )
         wanted = _of(reference.outputs, case)
         for name, values in wanted.items():
             if every[name].shape != values.shape or not np.all(np.isfinite(values)):
-                raise NotVerified(f"{name} has shape {every[name].shape}, not {values.shape}, or is not finite")
+                raise NotVerified(
+                    f"{name} has shape {every[name].shape}, not {values.shape}, or is not finite"
+                )
         for i, count in enumerate(wanted["count"]):
             one = {name: x[i, : every["count"][i]] for name, x in every.items() if name != "count"}
             if _texts(one["names"]) != names[one["labels"]].tolist():
                 raise NotVerified("the names are not those of the labels")
-            boxes, scores, labels = (wanted[name][i, :count, None] for name in ("boxes", "scores", "labels"))
-            near = np.abs(one["boxes"] - boxes).max(2) <= BOX_TOLERANCE * max(images.shape) / 100  # [wanted, got]
+            boxes, scores, labels = (
+                wanted[name][i, :count, None] for name in ("boxes", "scores", "labels")
+            )
+            near = (
+                np.abs(one["boxes"] - boxes).max(2) <= BOX_TOLERANCE * max(images.shape) / 100
+            )  # [wanted, got]
             near &= (np.abs(one["scores"] - scores) <= SCORE_TOLERANCE) & (one["labels"] == labels)
             same += int(near.any(1).sum())
             total += int(count)
         for name in ("boxes", "scores"):  # TensorFlow may round in another way in another graph
             difference(f"{name} of the signature", served[name], called[name])
-        if not all(np.array_equal(called[name], served[name]) for name in ("labels", "names", "count")):
+        if not all(
+            np.array_equal(called[name], served[name]) for name in ("labels", "names", "count")
+        ):
             raise NotVerified("the signature does something else than the call")
         # The best are never suppressed by worse ones, so a threshold only cuts off.
         if not np.array_equal(called["count"], (every["scores"] > least_score).sum(1)):
@@ -194,4 +224,8 @@ def _texts(values: np.ndarray) -> list[str]:
 
 def _of(arrays: Arrays, begin: str) -> dict[str, np.ndarray]:
     """Those whose names begin so, by the rest."""
-    return {name.removeprefix(f"{begin}/"): x for name, x in arrays.items() if name.startswith(f"{begin}/")}
+    return {
+        name.removeprefix(f"{begin}/"): x
+        for name, x in arrays.items()
+        if name.startswith(f"{begin}/")
+    }

@@ -53,7 +53,9 @@ def serve(config: FeedConfig) -> None:
         try:
             augment.LIBRARY.load()
         except native.BuildError as error:
-            raise ConfigError(f"input server: the native augmentation cannot be built here: {error}") from error
+            raise ConfigError(
+                f"input server: the native augmentation cannot be built here: {error}"
+            ) from error
         print(f"input server: ready at port {server.getsockname()[1]}", flush=True)
         answer(server, secret)
 
@@ -66,9 +68,13 @@ def listen(address: str, port: int, secret: bytes) -> socket.socket:
         port 0: no free port has two free ones after it.
     """
     try:
-        infos = socket.getaddrinfo(address or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        infos = socket.getaddrinfo(
+            address or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
     except OSError as error:
-        raise ConfigError("address", shown(address), f"no address of this machine ({reason(error)})") from error
+        raise ConfigError(
+            "address", shown(address), f"no address of this machine ({reason(error)})"
+        ) from error
     family, *_, place = infos[0]
     if not (secret or ipaddress.ip_address(place[0].partition("%")[0]).is_loopback):
         raise ConfigError(
@@ -97,11 +103,18 @@ def answer(server: socket.socket, secret: bytes) -> NoReturn:
     port, in_use = server.getsockname()[1], threading.Lock()
     while True:
         connection, (peer, *_) = server.accept()
-        threading.Thread(target=_serve_one, args=(connection, peer, port, in_use, secret), daemon=True).start()
+        threading.Thread(
+            target=_serve_one, args=(connection, peer, port, in_use, secret), daemon=True
+        ).start()
 
 
-def _serve_one(connection: socket.socket, peer: str, port: int, in_use: threading.Lock, secret: bytes) -> None:
-    with connection, contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it has ended, or is none of ours
+def _serve_one(
+    connection: socket.socket, peer: str, port: int, in_use: threading.Lock, secret: bytes
+) -> None:
+    with (
+        connection,
+        contextlib.suppress(OSError, ValueError, KeyError, TypeError),
+    ):  # it has ended, or is none of ours
         connection.settimeout(_REQUEST)
         nonce = feeds.new_nonce()
         feeds.send(connection, {"number": nonce})
@@ -122,13 +135,17 @@ def _serve_one(connection: socket.socket, peer: str, port: int, in_use: threadin
 def _alone(in_use: threading.Lock, port: int) -> Iterator[None]:
     """Waits until no other training is served and TensorFlow's ports are free. Raises OSError if that does not come."""
     if not in_use.acquire(timeout=_REQUEST):
-        raise OSError("it serves another training; start `cpc-tf feed --port=...` once more for this one")
+        raise OSError(
+            "it serves another training; start `cpc-tf feed --port=...` once more for this one"
+        )
     try:
         deadline = time.monotonic() + _REQUEST
         # Another program may have them, and TensorFlow would share them without an error.
         while not (_is_free(port + 1) and _is_free(port + 2)):
             if time.monotonic() > deadline:
-                raise OSError(f"another program has port {port + 1} or {port + 2}; take another --port")
+                raise OSError(
+                    f"another program has port {port + 1} or {port + 2}; take another --port"
+                )
             time.sleep(0.1)
         yield
     finally:
@@ -138,13 +155,18 @@ def _alone(in_use: threading.Lock, port: int) -> Iterator[None]:
 def _serve_tensorflow(connection, peer: str, request: dict, port: int, secret: bytes) -> None:
     """Runs a tf.data service at the two ports after this one until the training has ended."""
     # Of the training, of this machine as the training names it, and of those that read for it.
-    allowed = addresses_of([peer, connection.getsockname()[0], request["host"], *request["readers"]])
+    allowed = addresses_of(
+        [peer, connection.getsockname()[0], request["host"], *request["readers"]]
+    )
     dispatcher = service.DispatchServer(service.DispatcherConfig(port=port + 1))
     limited = take_only_from(port + 1, allowed)
     host = f"[{request['host']}]" if ":" in request["host"] else request["host"]
     worker = service.WorkerServer(
         service.WorkerConfig(
-            f"localhost:{port + 1}", worker_address=f"{host}:%port%", port=port + 2, heartbeat_interval_ms=1000
+            f"localhost:{port + 1}",
+            worker_address=f"{host}:%port%",
+            port=port + 2,
+            heartbeat_interval_ms=1000,
         )
     )
     if not (limited and take_only_from(port + 2, allowed)):
@@ -176,12 +198,16 @@ def _is_free(port: int) -> bool:
 
 def addresses_of(hosts: Iterable[str]) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     """Returns the addresses of hosts by name or address. Raises OSError."""
-    infos = [info for host in hosts for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+    infos = [
+        info for host in hosts for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    ]
     addresses = [ipaddress.ip_address(info[4][0].partition("%")[0]) for info in infos]
     return [getattr(address, "ipv4_mapped", None) or address for address in addresses]
 
 
-def take_only_from(port: int, addresses: Iterable[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> bool:
+def take_only_from(
+    port: int, addresses: Iterable[ipaddress.IPv4Address | ipaddress.IPv6Address]
+) -> bool:
     """Makes this process take connections at a port, on which it listens, from this machine and some addresses alone.
 
     Returns:
@@ -198,13 +224,19 @@ def take_only_from(port: int, addresses: Iterable[ipaddress.IPv4Address | ipaddr
                     continue
                 with socket.socket(fileno=os.dup(int(name))) as each:
                     listens = each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-                    if each.family in (socket.AF_INET, socket.AF_INET6) and listens and each.getsockname()[1] == port:
+                    if (
+                        each.family in (socket.AF_INET, socket.AF_INET6)
+                        and listens
+                        and each.getsockname()[1] == port
+                    ):
                         each.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, program)
                         limited = True
     return limited
 
 
-def _program(addresses: Iterable[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> list[_Instruction]:
+def _program(
+    addresses: Iterable[ipaddress.IPv4Address | ipaddress.IPv6Address],
+) -> list[_Instruction]:
     """Returns the filter that takes packets from this machine's own loopback and from these addresses."""
     four: list[_Instruction] = [(_LOAD_WORD, 0, 0, _SOURCE[4])]
     six: list[_Instruction] = []
@@ -215,7 +247,10 @@ def _program(addresses: Iterable[ipaddress.IPv4Address | ipaddress.IPv6Address])
         else:
             for index, word in enumerate(words):
                 left = 2 * (len(words) - index)  # instructions up to the next address
-                six += [(_LOAD_WORD, 0, 0, _SOURCE[6] + 4 * index), (_JUMP_IF_EQUAL, 0, left - 1, word)]
+                six += [
+                    (_LOAD_WORD, 0, 0, _SOURCE[6] + 4 * index),
+                    (_JUMP_IF_EQUAL, 0, left - 1, word),
+                ]
             six.append(_TAKE)
     four += [(_AND, 0, 0, 0xFF000000), (_JUMP_IF_EQUAL, 0, 1, 127 << 24), _TAKE, _DROP]
     version = [(_LOAD_BYTE, 0, 0, _HEADER), (_AND, 0, 0, 0xF0), (_JUMP_IF_EQUAL, 1, 0, 4 << 4)]

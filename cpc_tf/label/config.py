@@ -20,17 +20,28 @@ class LabelConfig(Settings):
     """All settings of `cpc-tf label`."""
 
     pictures: str = setting(
-        "", "Folder of the pictures (with all below it)", needed="a folder of pictures, e.g. --pictures=my_pictures"
+        "",
+        "Folder of the pictures (with all below it)",
+        needed="a folder of pictures, e.g. --pictures=my_pictures",
     )
     labels: str = setting(
-        "labels.csv", "CSV file of the labels (file,label,by), read if it is there and written after each label"
+        "labels.csv",
+        "CSV file of the labels (file,label,by), read if it is there and written after each label",
     )
-    encoder: str = setting("imagenette_128px", f"Encoder whose features tell pictures apart: {MODULE}, or 'pixels'")
-    multi_label: bool = setting(False, "Whether a picture may have several classes, or none of them")
-    image_size: int = side(224, "Side of the pictures for a third-party module; ours come with their own sizes")
+    encoder: str = setting(
+        "imagenette_128px", f"Encoder whose features tell pictures apart: {MODULE}, or 'pixels'"
+    )
+    multi_label: bool = setting(
+        False, "Whether a picture may have several classes, or none of them"
+    )
+    image_size: int = side(
+        224, "Side of the pictures for a third-party module; ours come with their own sizes"
+    )
     batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000)
     port: int = count(0, "Port of the page on 127.0.0.1; 0: any free one", minimum=0, maximum=65535)
-    browser: bool = setting(True, "Whether to open the page in the browser, which is not done over SSH")
+    browser: bool = setting(
+        True, "Whether to open the page in the browser, which is not done over SSH"
+    )
     seed: int = count(0, "Seed of the choice of pictures", minimum=0, maximum=10**6)
 
     def check(self):
@@ -38,9 +49,13 @@ class LabelConfig(Settings):
             raise ConfigError("labels", self.labels, "must end with .csv")
         if "://" in self.pictures + self.labels:
             name = "pictures" if "://" in self.pictures else "labels"
-            raise ConfigError(name, getattr(self, name), "must be on a disk of this machine; copy it there first")
+            raise ConfigError(
+                name, getattr(self, name), "must be on a disk of this machine; copy it there first"
+            )
 
     def check_complete(self):
         super().check_complete()
         if not self.encoder:
-            raise ConfigError("--encoder= is empty: name an encoder, e.g. --encoder=imagenette_128px")
+            raise ConfigError(
+                "--encoder= is empty: name an encoder, e.g. --encoder=imagenette_128px"
+            )

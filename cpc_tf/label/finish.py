@@ -11,7 +11,9 @@ from cpc_tf.data import names
 from cpc_tf.label.config import LabelConfig
 
 
-def commands(config: LabelConfig, classes: Sequence[str], labels: int, is_measured: bool) -> dict[str, Any]:
+def commands(
+    config: LabelConfig, classes: Sequence[str], labels: int, is_measured: bool
+) -> dict[str, Any]:
     """Returns {"commands": [{"what", "command"}, ...], "remarks": [line, ...]}.
 
     Args:
@@ -27,24 +29,45 @@ def commands(config: LabelConfig, classes: Sequence[str], labels: int, is_measur
     workdir, output = f"--workdir={run}/classify", f"--output={run}/predictions.csv"
     lines = {
         "Train a classifier, measure it, and say what is on all pictures": [
-            *("classify", *data, *([encoder] if chosen else []), workdir, f"--pictures={config.pictures}", output)
+            *(
+                "classify",
+                *data,
+                *([encoder] if chosen else []),
+                workdir,
+                f"--pictures={config.pictures}",
+                output,
+            )
         ],
         "Say what is on other pictures": [
-            *("predict", f"--model={run}/classify/classifier", "--pictures=new_pictures", "--output=new.csv")
+            *(
+                "predict",
+                f"--model={run}/classify/classifier",
+                "--pictures=new_pictures",
+                "--output=new.csv",
+            )
         ],
         "Export the classifier to another place": ["export", workdir, f"--output={run}/exported"],
     }
     if labels >= FINE_TUNING_PAYS:
         tuning = ["efficient", encoder, *data, f"--workdir={run}/efficient"]
         lines["Fine-tune the encoder, too: hours, for a few points more"] = tuning
-    remarks = ["Most of these pictures were not drawn at random: they are typical ones, or hard ones."]
+    remarks = [
+        "Most of these pictures were not drawn at random: they are typical ones, or hard ones."
+    ]
     if is_measured:
-        remarks.append("The accuracy above is of those that were, which alone stand for all pictures.")
+        remarks.append(
+            "The accuracy above is of those that were, which alone stand for all pictures."
+        )
     else:
-        remarks.append("Too few were to say how good the classifier is: label some more, or try it on other pictures.")
+        remarks.append(
+            "Too few were to say how good the classifier is: label some more, or try it on other pictures."
+        )
     if len(classes) < 2:
         remarks = ["A classifier needs pictures of at least two classes."]
     return {
-        "commands": [{"what": what, "command": shlex.join(["cpc-tf", *words])} for what, words in lines.items()],
+        "commands": [
+            {"what": what, "command": shlex.join(["cpc-tf", *words])}
+            for what, words in lines.items()
+        ],
         "remarks": remarks,
     }

@@ -88,4 +88,6 @@ def directions(gallery: Gallery) -> np.ndarray:
     mean = sum(block.sum(0, dtype=np.float64) for block in gallery.blocks()) / count
     covariance = sum((block - mean).T @ (block - mean) for block in gallery.blocks())
     axes = np.linalg.eigh(covariance)[1][:, : -DIRECTIONS - 1 : -1].astype(np.float32)
-    return np.concatenate([normalized(block @ axes, mean.astype(np.float32) @ axes) for block in gallery.blocks()])
+    return np.concatenate(
+        [normalized(block @ axes, mean.astype(np.float32) @ axes) for block in gallery.blocks()]
+    )

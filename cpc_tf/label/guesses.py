@@ -19,7 +19,10 @@ from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.table import Labels
 
 MORE = 50  # labels of the forecast
-SURE, ENOUGH = 0.9, 30  # part of held-out guesses that must be right for more like these to be selected; of how many
+SURE, ENOUGH = (
+    0.9,
+    30,
+)  # part of held-out guesses that must be right for more like these to be selected; of how many
 # Times as probable as the label another class must be for the label to count as a likely slip, and the accuracy on
 # held-out labels below which none does.
 DOUBT, GOOD = 20, 0.75
@@ -57,7 +60,11 @@ class Labelled(NamedTuple):
 
 
 def labelled(
-    table: Labels, names: Sequence[str], classes: Sequence[str], multi_label: bool, sample: np.ndarray
+    table: Labels,
+    names: Sequence[str],
+    classes: Sequence[str],
+    multi_label: bool,
+    sample: np.ndarray,
 ) -> Labelled:
     """Returns the labelled ones of these pictures; of single labels those with exactly one class."""
     given = [(i, table[name]) for i, name in enumerate(names) if name in table]
@@ -110,13 +117,18 @@ def guess(gallery: Gallery, given: Labelled, strength: float = logistic.USUAL) -
     chosen, margins = given.take(~given.sampled), None
     if chosen.can_teach:
         shares = shares_of(gallery, chosen, strength=strength)
-        second, first = np.partition(shares, -2, 1)[:, -2:].T if shares.shape[1] > 1 else (0, shares[:, 0])
+        second, first = (
+            np.partition(shares, -2, 1)[:, -2:].T if shares.shape[1] > 1 else (0, shares[:, 0])
+        )
         margins = np.abs(2 * shares - 1).min(1) if given.labels.ndim > 1 else first - second
     return Guesses(given.classes, shares_of(gallery, given, strength=strength), margins)
 
 
 def shares_of(
-    gallery: Gallery, given: Labelled, others: Gallery | None = None, strength: float = logistic.USUAL
+    gallery: Gallery,
+    given: Labelled,
+    others: Gallery | None = None,
+    strength: float = logistic.USUAL,
 ) -> np.ndarray:
     """Returns `Guesses.shares` of all pictures, or of `others`, by a classifier of the labelled ones."""
     classifier = logistic.fit(_examples(gallery, given), strength)
@@ -169,7 +181,9 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
     validated, labels, count = judged.validated, people.labels, len(people.indices)
     logits, sample = validated.logits, int(people.drawn.sum())
     several = labels.ndim > 1
-    shares = calibrated(expit(logits) if several else probabilities(logits), validated.temperature, several)
+    shares = calibrated(
+        expit(logits) if several else probabilities(logits), validated.temperature, several
+    )
     of_guesses = {
         "strength": min(validated.strength, logistic.USUAL),
         "temperature": validated.temperature,
@@ -178,7 +192,9 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
     few = Figures(count, sample, None, None, None, "", "", [], **of_guesses)
     least = random_sample.LEAST
     if not judged.at_random:
-        few = few._replace(sentence=f"not measured yet: {sample} of {least} pictures drawn at random have a label")
+        few = few._replace(
+            sentence=f"not measured yet: {sample} of {least} pictures drawn at random have a label"
+        )
     if len(gallery.rows) < least * random_sample.PART:
         few = few._replace(
             sentence=f"not measured: of fewer than {least * random_sample.PART} pictures a sample says too little"
@@ -186,17 +202,27 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
     if people.labels.ndim > 1:
         if judged.at_random:
             score = judged.score(kind, labels)[kind.main]
-            few = few._replace(sentence=f"mean average precision {100 * score:.0f} % on {sample} drawn at random")
+            few = few._replace(
+                sentence=f"mean average precision {100 * score:.0f} % on {sample} drawn at random"
+            )
         return few
     doubted = likely_slips(shares, labels, people.by_person)
-    slips = doubted and [(int(people.indices[i]), int(shares[i].argmax()), float(shares[i].max())) for i in doubted]
+    slips = doubted and [
+        (int(people.indices[i]), int(shares[i].argmax()), float(shares[i].max())) for i in doubted
+    ]
     few = few._replace(slips=slips)
     if not judged.at_random:
         return few
-    right, before = ((values.argmax(1) == labels)[people.drawn] for values in (logits, validated.halved))
+    right, before = (
+        (values.argmax(1) == labels)[people.drawn] for values in (logits, validated.halved)
+    )
     score = judged.score(kind, labels)
     sentence = f"{kind.value('top1', score)} of those drawn at random"
-    ends = dict(zip(("accuracy", "low", "high"), (score[name] for name in ("top1", "top1_low", "top1_high"))))
+    ends = dict(
+        zip(
+            ("accuracy", "low", "high"), (score[name] for name in ("top1", "top1_low", "top1_high"))
+        )
+    )
     return few._replace(sentence=sentence, forecast=_forecast(right, before, count), **ends)
 
 
@@ -261,7 +287,11 @@ def likely_slips(shares: np.ndarray, labels: np.ndarray, by_person: np.ndarray) 
     if (shares.argmax(1) == labels)[by_person].sum() < GOOD * by_person.sum():
         return None
     own, best = shares[np.arange(len(labels)), labels], shares.max(1)
-    return [int(i) for i in np.argsort(own - best, kind="stable") if by_person[i] and best[i] > DOUBT * own[i]]
+    return [
+        int(i)
+        for i in np.argsort(own - best, kind="stable")
+        if by_person[i] and best[i] > DOUBT * own[i]
+    ]
 
 
 def _forecast(right: np.ndarray, before: np.ndarray, count: int) -> str:

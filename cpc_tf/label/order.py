@@ -17,7 +17,10 @@ from cpc_tf.embed.encoder import farthest_first
 
 COVERING = 50  # labels, up to which pictures that stand for many others come first
 _NEIGHBOURS = 20  # of which the mean similarity says how typical a picture is
-_MOST_CLUSTERS, _MOST_COMPARED = 300, 2000  # clusters, and pictures of a cluster that are compared with each other
+_MOST_CLUSTERS, _MOST_COMPARED = (
+    300,
+    2000,
+)  # clusters, and pictures of a cluster that are compared with each other
 _MOST_CLUSTERED = 10_000  # pictures of which clusters are learned; they are applied to all
 _CANDIDATES = 5  # least sure pictures, for each one that is chosen
 
@@ -74,7 +77,9 @@ def typical(pool: Pool, count: int, seed: int) -> list[int]:
     if len(some) > _MOST_CLUSTERED:
         some = some[np.random.default_rng(seed).choice(len(some), _MOST_CLUSTERED, replace=False)]
     cluster_of = kmeans.fit(some).predict(pool.directions)
-    labels, sizes = (np.bincount(cluster_of[rows], minlength=clusters) for rows in (pool.labelled, free))
+    labels, sizes = (
+        np.bincount(cluster_of[rows], minlength=clusters) for rows in (pool.labelled, free)
+    )
     random, chosen = np.random.default_rng(seed), []
     for cluster in np.lexsort((-sizes, labels)):  # without labels first, of those the largest first
         rows = free[cluster_of[free] == cluster]
@@ -96,15 +101,21 @@ def unsure_and_apart(pool: Pool, count: int, seed: int) -> list[int]:
     if pool.margins is None or len(candidates) <= count:
         return candidates[:count].tolist()
     weights = 1 - pool.margins[candidates]
-    kmeans = KMeans(count, n_init=1, random_state=seed).fit(pool.directions[candidates], sample_weight=weights)
+    kmeans = KMeans(count, n_init=1, random_state=seed).fit(
+        pool.directions[candidates], sample_weight=weights
+    )
     away = kmeans.transform(pool.directions[candidates])  # [candidates, count]
     chosen: list[int] = []
     for column in away.T:
-        chosen.append(next(int(i) for i in candidates[np.argsort(column, kind="stable")] if i not in chosen))
+        chosen.append(
+            next(int(i) for i in candidates[np.argsort(column, kind="stable")] if i not in chosen)
+        )
     return chosen
 
 
-def choose(pool: Pool, sample: np.ndarray, labels: int, count: int, seed: int) -> tuple[list[int], str]:
+def choose(
+    pool: Pool, sample: np.ndarray, labels: int, count: int, seed: int
+) -> tuple[list[int], str]:
     """Returns typical pictures up to `COVERING` labels, then unsure ones that are unlike each other; and which it was.
 
     Of the studied orders this one was better than chance at each number of labels (studies/label).
@@ -122,11 +133,18 @@ def choose(pool: Pool, sample: np.ndarray, labels: int, count: int, seed: int) -
     if pool.margins is None or labels < COVERING:
         chosen, why = typical(rest, count - len(at_random), seed), "they stand for many others"
     else:
-        chosen, why = unsure_and_apart(rest, count - len(at_random), seed), "the classifier is unsure of them"
+        chosen, why = (
+            unsure_and_apart(rest, count - len(at_random), seed),
+            "the classifier is unsure of them",
+        )
     if len(chosen) + len(at_random) < count:  # only the sample is left
         at_random = next_ones[: count - len(chosen)].tolist()
-    random = np.random.default_rng(seed)  # the two kinds are mixed, lest they are labelled with different care
-    return random.permutation([*chosen, *at_random]).astype(int).tolist(), f"{why}; one in {PART} is drawn at random"
+    random = np.random.default_rng(
+        seed
+    )  # the two kinds are mixed, lest they are labelled with different care
+    return random.permutation([*chosen, *at_random]).astype(
+        int
+    ).tolist(), f"{why}; one in {PART} is drawn at random"
 
 
 # Orders that `choose` was compared with, and its parts.

@@ -25,7 +25,9 @@ def main(config: LabelConfig) -> None:
       ConfigError: the pictures, the encoder, the table or the port cannot be used.
     """
     tell = functools.partial(print, flush=True)
-    table = LabelTable(os.path.expanduser(config.labels), [])  # what is no table is said before minutes of encoding
+    table = LabelTable(
+        os.path.expanduser(config.labels), []
+    )  # what is no table is said before minutes of encoding
     folder, name = os.path.split(os.path.realpath(table.path))
     remove_leftovers(folder, rf"{re.escape(name)}\.\d+\.tmp")
     encoder = PictureEncoder(config.encoder, "", config.image_size, config.seed)
@@ -34,15 +36,21 @@ def main(config: LabelConfig) -> None:
         why = listed([f"{name} ({reason})" for name, reason in gallery.broken.items()])
         tell(f"{len(gallery.broken):,} pictures are left out: {why}")
     inside = os.path.realpath(os.path.expanduser(config.pictures)).rstrip("/") + "/"
-    places = zip(gallery.pictures.names, map(os.path.realpath, map(os.fsdecode, gallery.pictures.paths)))
+    places = zip(
+        gallery.pictures.names, map(os.path.realpath, map(os.fsdecode, gallery.pictures.paths))
+    )
     if elsewhere := [name for name, place in places if not place.startswith(inside)]:
-        tell(f"{len(elsewhere):,} pictures are links to files outside of the folder: {listed(elsewhere)}")
+        tell(
+            f"{len(elsewhere):,} pictures are links to files outside of the folder: {listed(elsewhere)}"
+        )
     page = Page(Session(config, gallery))
     server = serve(page, config.port)
     address = f"http://127.0.0.1:{server.port}/{page.token}/"
     tell(f"{len(gallery.rows):,} pictures, labels in {config.labels}: {address}")
     if remote := "SSH_CONNECTION" in os.environ:
-        tell(f"on your own machine: ssh -N -L {server.port}:127.0.0.1:{server.port} {socket.gethostname()}")
+        tell(
+            f"on your own machine: ssh -N -L {server.port}:127.0.0.1:{server.port} {socket.gethostname()}"
+        )
     tell("Ctrl+C ends; each label is in the table at once")
     if config.browser and not remote:
         webbrowser.open(address)

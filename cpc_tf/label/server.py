@@ -114,7 +114,9 @@ class Page:
                 raise Refused(404, "this picture is no longer there")
             with self._decoding:
                 data = self._jpeg(index, _SIDES[kind])
-            return Response(data, mimetype="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
+            return Response(
+                data, mimetype="image/jpeg", headers={"Cache-Control": "private, max-age=3600"}
+            )
         return _json(self._asked(path, request.args))
 
     def _asked(self, path: str, words: Any) -> dict[str, Any]:
@@ -167,8 +169,15 @@ class Page:
                     image.thumbnail((side, side))
                     image = ImageOps.exif_transpose(image).convert("RGBA")
                     white = Image.new("RGBA", image.size, "white")
-                    Image.alpha_composite(white, image).convert("RGB").save(stream, "JPEG", quality=85)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # what Pillow does not read
+                    Image.alpha_composite(white, image).convert("RGB").save(
+                        stream, "JPEG", quality=85
+                    )
+        except (
+            OSError,
+            ValueError,
+            SyntaxError,
+            Image.DecompressionBombError,
+        ):  # what Pillow does not read
             Image.fromarray(pictures.thumbnails(of_one, side)[0]).save(stream, "JPEG", quality=85)
         return stream.getvalue()
 
@@ -178,7 +187,9 @@ def serve(page: Page, port: int) -> Server:
     try:
         return Server("127.0.0.1", port, page, _Handler)
     except (OSError, SystemExit) as error:  # werkzeug exits where a port is taken
-        raise ConfigError("port", port, "is taken by another program; 0 takes a free one") from error
+        raise ConfigError(
+            "port", port, "is taken by another program; 0 takes a free one"
+        ) from error
 
 
 class Server(ThreadedWSGIServer):

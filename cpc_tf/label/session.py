@@ -26,9 +26,22 @@ from cpc_tf.label.table import Label, Labels, LabelTable, check_classes
 from cpc_tf.settings import ConfigError
 
 _ALIVE = 15  # seconds since its last request in which a page counts as open
-_PATIENCE = 3  # seconds that a request for the next pictures waits for the classifier of the last labels
+_PATIENCE = (
+    3  # seconds that a request for the next pictures waits for the classifier of the last labels
+)
 # Colours of classes, which then repeat: those of the reports, and some more of the same kind.
-_COLORS = ("#0b5cad", "#d55e00", "#1b9e9e", "#b0579a", "#5f8a1f", "#c62828", "#6a3d9a", "#a65628", "#2b9bc4", "#8a6d00")
+_COLORS = (
+    "#0b5cad",
+    "#d55e00",
+    "#1b9e9e",
+    "#b0579a",
+    "#5f8a1f",
+    "#c62828",
+    "#6a3d9a",
+    "#a65628",
+    "#2b9bc4",
+    "#8a6d00",
+)
 
 
 class TakenOver(Exception):
@@ -52,9 +65,17 @@ class Session:
         self._sample = random_sample.of(self._names, config.seed)
         self._index = {name: i for i, name in enumerate(self._names)}
         folder = os.path.expanduser(config.pictures)
-        self.table = LabelTable(os.path.expanduser(config.labels), self._names, folder if os.path.isdir(folder) else "")
-        if not config.multi_label and any(len(label.classes) != 1 for label in self.table.of.values()):
-            raise ConfigError("labels", config.labels, "has pictures with several classes or none: add --multi_label")
+        self.table = LabelTable(
+            os.path.expanduser(config.labels), self._names, folder if os.path.isdir(folder) else ""
+        )
+        if not config.multi_label and any(
+            len(label.classes) != 1 for label in self.table.of.values()
+        ):
+            raise ConfigError(
+                "labels",
+                config.labels,
+                "has pictures with several classes or none: add --multi_label",
+            )
         self._remarks: list[str] = []
         self._page, self._seen = "", -math.inf
         # Pictures that were shown and not labelled: others come first. Those of the random sample come again at once.
@@ -68,7 +89,9 @@ class Session:
         self._guesses: Guesses | None = None
         self._figures: Figures | None = None
         self._map: np.ndarray | None = None
-        self._classes = self.table.classes  # in the order of their keys; one that loses its pictures stays
+        self._classes = (
+            self.table.classes
+        )  # in the order of their keys; one that loses its pictures stays
         threading.Thread(target=self._work, daemon=True).start()
 
     # ---- the page
@@ -77,7 +100,9 @@ class Session:
         """A page begins. Raises TakenOver if another one is open, unless `force`."""
         with self._lock:
             if page != self._page and not force and time.monotonic() - self._seen < _ALIVE:
-                raise TakenOver("these labels are open on another page; close that one, or use this page instead")
+                raise TakenOver(
+                    "these labels are open on another page; close that one, or use this page instead"
+                )
             self._page = page
             self._put_off -= {*self._last_shown}
             return self.state(page)
@@ -110,7 +135,9 @@ class Session:
 
     # ---- changes, which need the page that has claimed the labels
 
-    def label(self, page: str, indices: Sequence[int], how: str, name: str, by: str) -> dict[str, Any]:
+    def label(
+        self, page: str, indices: Sequence[int], how: str, name: str, by: str
+    ) -> dict[str, Any]:
         """Changes the labels of pictures; `how`: set, add, remove, clear or none.
 
         Raises:
@@ -126,12 +153,18 @@ class Session:
             self._check(page)
             name = self._spelled(name, self._classes)
             if how in ("add", "remove", "none") and not self.config.multi_label:
-                raise ConfigError("a picture has one class here; start cpc-tf label with --multi_label for several")
+                raise ConfigError(
+                    "a picture has one class here; start cpc-tf label with --multi_label for several"
+                )
             change: dict[str, Label | None] = {}
             for file in (self._names[i] for i in there):
                 before = self.table.of[file].classes if file in self.table.of else ()
                 rest = tuple(each for each in before if each != name)
-                classes = {"set": (name,), "add": (*before, name) if name not in before else before, "none": ()}
+                classes = {
+                    "set": (name,),
+                    "add": (*before, name) if name not in before else before,
+                    "none": (),
+                }
                 if how == "clear" or (how == "remove" and not rest):
                     change[file] = None
                 else:
@@ -149,10 +182,14 @@ class Session:
             change = {}
             for file, label in self.table.of.items():
                 if name in label.classes:
-                    classes = tuple(dict.fromkeys(to if each == name else each for each in label.classes))
+                    classes = tuple(
+                        dict.fromkeys(to if each == name else each for each in label.classes)
+                    )
                     change[file] = label._replace(classes=classes)
             self.table.change(change)
-            self._classes = list(dict.fromkeys(to if each == name else each for each in self._classes))
+            self._classes = list(
+                dict.fromkeys(to if each == name else each for each in self._classes)
+            )
             self._renew()
             return {**self.state(page), "class": to}
 
@@ -162,7 +199,10 @@ class Session:
             self._check(page)
             files = self.table.undo() if back else self.table.redo()
             self._renew()
-            return {**self.state(page), "changed": [self._index[file] for file in files if file in self._index]}
+            return {
+                **self.state(page),
+                "changed": [self._index[file] for file in files if file in self._index],
+            }
 
     # ---- pictures
 
@@ -189,11 +229,15 @@ class Session:
             labelled = np.array(sorted(self._labelled()), np.int64)
             gone = np.array(sorted(self._gone), np.int64)
             done = np.union1d(labelled, gone)
-            if not len(np.setdiff1d(np.arange(len(self._names)), [*done, *self._sample, *self._put_off])):
+            if not len(
+                np.setdiff1d(np.arange(len(self._names)), [*done, *self._sample, *self._put_off])
+            ):
                 self._put_off.clear()  # nothing else is left
             taken = np.union1d(done, [*self._put_off]).astype(np.int64)
             margins = self._guesses.margins if self._guesses else None
-        pool = order.Pool(self.gallery.directions, np.setdiff1d(labelled, self._sample), margins, taken)
+        pool = order.Pool(
+            self.gallery.directions, np.setdiff1d(labelled, self._sample), margins, taken
+        )
         seed = 1000 * self.config.seed + len(labelled)
         return order.choose(pool, self._sample, len(labelled), count, seed)
 
@@ -201,7 +245,9 @@ class Session:
         """The unlabelled pictures nearest to one, and the class that they may have: its own, or its guess if sure."""
         cosines = self.gallery.directions @ self.gallery.directions[index]
         taken = self._labelled() | {index}
-        near = self._there(int(i) for i in np.argsort(-cosines, kind="stable") if int(i) not in taken)
+        near = self._there(
+            int(i) for i in np.argsort(-cosines, kind="stable") if int(i) not in taken
+        )
         indices = [i for i, _ in zip(near, range(count))]
         name = ""
         for origin in self._pictures([index]):
@@ -238,8 +284,14 @@ class Session:
         if guessed is None or name not in guessed.classes:
             return {"pictures": []}
         shares = guessed.shares[:, guessed.classes.index(name)]
-        likely = np.flatnonzero(shares >= (guessed.shares.max(1) if not self.config.multi_label else 0.5))
-        best = self._there(int(i) for i in likely[np.argsort(-shares[likely], kind="stable")] if int(i) not in taken)
+        likely = np.flatnonzero(
+            shares >= (guessed.shares.max(1) if not self.config.multi_label else 0.5)
+        )
+        best = self._there(
+            int(i)
+            for i in likely[np.argsort(-shares[likely], kind="stable")]
+            if int(i) not in taken
+        )
         pictures = self._judged(self._pictures([i for i, _ in zip(best, range(count))]), name)
         number = guessed.classes.index(name)
         for picture in pictures:
@@ -251,7 +303,9 @@ class Session:
         """Places of at most 2,000 pictures, the labelled ones among them, those that are alike near each other."""
         with self._lock:
             if self._map is None:
-                where = embedding_map.places(self.gallery.directions, embedding_map.PCA_MAP, self.config.seed).where
+                where = embedding_map.places(
+                    self.gallery.directions, embedding_map.PCA_MAP, self.config.seed
+                ).where
                 self._map = (where - where.min(0)) / np.maximum(np.ptp(where, 0), 1e-9)
             labelled = sorted(self._labelled() - self._gone)[: embedding_map.MOST]
             rest = np.setdiff1d(np.arange(len(self._names)), [*labelled, *self._gone])
@@ -264,8 +318,14 @@ class Session:
                 if label:
                     number = numbers.get(label.classes[0], -1) if label.classes else -1
                 else:
-                    number = numbers.get(guessed.classes[int(guessed.shares[i].argmax())], -1) if guessed else -1
-                points.append([i, *(round(float(x), 4) for x in self._map[i]), number, int(label is not None)])
+                    number = (
+                        numbers.get(guessed.classes[int(guessed.shares[i].argmax())], -1)
+                        if guessed
+                        else -1
+                    )
+                points.append(
+                    [i, *(round(float(x), 4) for x in self._map[i]), number, int(label is not None)]
+                )
             return {"points": points}
 
     def commands(self) -> dict[str, Any]:
@@ -278,7 +338,9 @@ class Session:
 
     def _check(self, page: str) -> None:
         if page != self._page:
-            raise TakenOver("these labels are now open on another page; use this page instead to go on here")
+            raise TakenOver(
+                "these labels are now open on another page; use this page instead to go on here"
+            )
         self._seen = time.monotonic()
         self._refresh()
 
@@ -289,7 +351,9 @@ class Session:
             self._remarks = [f"another program wrote what is not read: {error}"]
             raise
         if changed:
-            self._remarks = [f"{self.config.labels} was changed by another program; what it wrote is shown"]
+            self._remarks = [
+                f"{self.config.labels} was changed by another program; what it wrote is shown"
+            ]
             self._renew()
 
     def is_there(self, index: int) -> bool:
@@ -333,7 +397,9 @@ class Session:
                 self._changed.wait_for(lambda: self._measured < self._wanted)
                 state = self._wanted
                 given = self._labels(), self._names, self.table.classes, self.config.multi_label
-                labelled = guesses.labelled(*given, self._sample[~np.isin(self._sample, [*self._gone])])
+                labelled = guesses.labelled(
+                    *given, self._sample[~np.isin(self._sample, [*self._gone])]
+                )
             try:
                 self._compute(labelled, state)
             except Exception as error:  # labels can still be given
@@ -360,7 +426,11 @@ class Session:
 
     def _labels(self) -> Labels:
         """Returns the labels of the pictures that are there."""
-        return {file: label for file, label in self.table.of.items() if self._index[file] not in self._gone}
+        return {
+            file: label
+            for file, label in self.table.of.items()
+            if self._index[file] not in self._gone
+        }
 
     def _labelled(self) -> set[int]:
         with self._lock:
@@ -372,7 +442,12 @@ class Session:
             for name in label.classes:
                 counts[name][label.by == MODEL] += 1
         return [
-            {"name": name, "count": sum(count), "accepted": count[1], "color": _COLORS[n % len(_COLORS)]}
+            {
+                "name": name,
+                "count": sum(count),
+                "accepted": count[1],
+                "color": _COLORS[n % len(_COLORS)],
+            }
             for n, (name, count) in enumerate(counts.items())
         ]
 
@@ -388,8 +463,13 @@ class Session:
             for picture in pictures:
                 picture |= {"chance": None, "likely": False}
                 if is_known:
-                    chance = float(self._shares(guessed, picture["index"])[guessed.classes.index(name)])
-                    picture |= {"chance": round(chance, 4), "likely": level is not None and chance >= level}
+                    chance = float(
+                        self._shares(guessed, picture["index"])[guessed.classes.index(name)]
+                    )
+                    picture |= {
+                        "chance": round(chance, 4),
+                        "likely": level is not None and chance >= level,
+                    }
         return pictures
 
     def _shares(self, guessed: Guesses, index: int) -> np.ndarray:
@@ -397,7 +477,9 @@ class Session:
         shares = guessed.shares[index]
         if self._figures is None:
             return shares
-        return guesses.calibrated(shares[None], self._figures.temperature, self.config.multi_label)[0]
+        return guesses.calibrated(shares[None], self._figures.temperature, self.config.multi_label)[
+            0
+        ]
 
     def _pictures(self, indices: Iterable[int]) -> list[dict[str, Any]]:
         with self._lock:

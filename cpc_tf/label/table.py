@@ -56,7 +56,9 @@ class LabelTable:
 
     def __init__(self, path: str, pictures: Sequence[str], root: str = ""):
         self.path, self._pictures, self._root, self.of = path, pictures, root, Labels()
-        self._done: list[dict[str, tuple[Label | None, Label | None]]] = []  # {picture: its label before and after}
+        self._done: list[
+            dict[str, tuple[Label | None, Label | None]]
+        ] = []  # {picture: its label before and after}
         self._undone: list[dict[str, tuple[Label | None, Label | None]]] = []
         self._delimiter, self._end, self._begin = ",", "\n", ""
         self._read()
@@ -87,7 +89,11 @@ class LabelTable:
         """
         with self._locked():
             self.refresh()
-            step = {name: (self.of.get(name), label) for name, label in change.items() if self.of.get(name) != label}
+            step = {
+                name: (self.of.get(name), label)
+                for name, label in change.items()
+                if self.of.get(name) != label
+            }
             if step:
                 self._apply({name: after for name, (_, after) in step.items()})
                 self._done.append(step)
@@ -108,7 +114,11 @@ class LabelTable:
                 return []
             step = source[-1]
             # What another program has changed since stays.
-            change = {name: pair[side] for name, pair in step.items() if self.of.get(name) == pair[1 - side]}
+            change = {
+                name: pair[side]
+                for name, pair in step.items()
+                if self.of.get(name) == pair[1 - side]
+            }
             self._apply(change)
             target.append(source.pop())
             return [*change]
@@ -136,7 +146,11 @@ class LabelTable:
         rows = dict.fromkeys([*self._rows, *(name for name in after if name not in has_row)])
         lines = []
         for row in rows:
-            label = self._strays[row] if row in self._strays else after.get(self._picture_of.get(row, row))
+            label = (
+                self._strays[row]
+                if row in self._strays
+                else after.get(self._picture_of.get(row, row))
+            )
             text = "" if label is None else ";".join(label.classes) or NO_CLASS
             cells = self._others.get(row, [""] * len(self._titles))
             lines.append([row, text, "" if label is None else label.by, *cells])
@@ -154,7 +168,9 @@ class LabelTable:
                 first = file.readline()
             self._begin = _BOM if first.startswith(_BOM) else ""
             self._end = "\r\n" if first.endswith("\r\n") else "\n"
-            self._delimiter = content.delimiter if content.delimiter in ",;\t" else ","  # those that `csv_lines` quotes
+            self._delimiter = (
+                content.delimiter if content.delimiter in ",;\t" else ","
+            )  # those that `csv_lines` quotes
         matched = labels.match(self.path, content, self._pictures, self._root)
 
         def label(row: str) -> Label | None:
@@ -179,8 +195,14 @@ def check_classes(classes: set[str]) -> None:
     """Raises ConfigError if a class has a name that the tasks would read in another way."""
     for name in classes:
         if not name or name != name.strip() or not name.isprintable() or ";" in name:
-            raise ConfigError(f"the class {shown(name)}: must be text without semicolons and control characters")
+            raise ConfigError(
+                f"the class {shown(name)}: must be text without semicolons and control characters"
+            )
         if name.casefold() == NO_CLASS or names.is_unlabelled(name) or names.is_nothing(name):
-            raise ConfigError(f"the class {shown(name)}: the tasks take this name for no label; choose another one")
+            raise ConfigError(
+                f"the class {shown(name)}: the tasks take this name for no label; choose another one"
+            )
     if pair := labels.joined(classes):
-        raise ConfigError(f"the class {shown(pair[0])}: seems to join other classes by {pair[1]!a}; use _ in its place")
+        raise ConfigError(
+            f"the class {shown(pair[0])}: seems to join other classes by {pair[1]!a}; use _ in its place"
+        )

@@ -28,7 +28,9 @@ _TENSORFLOW = "2.15.0"  # of the default image
 class LaunchConfig(Settings):
     """The settings of `cpc-tf launch` before the `--`."""
 
-    name: str = setting("", "Name of the TPU; empty: one made of --workdir, so that the same run finds it again")
+    name: str = setting(
+        "", "Name of the TPU; empty: one made of --workdir, so that the same run finds it again"
+    )
     zone: str = setting(
         "",
         "Zone of the TPU, e.g. europe-west4-a; the bucket is best in its region",
@@ -39,15 +41,30 @@ class LaunchConfig(Settings):
         "Kind and size of the TPU, e.g. v3-8, v4-32, v5litepod-16; with --format=skypilot also GPUs, e.g. A100:8",
     )
     project: str = setting("", "Google Cloud project; empty: that of `gcloud config`")
-    version: str = setting("", "Image of the TPU's hosts, with TensorFlow 2.15; empty: Google's for this size")
-    spot: bool = setting(False, "Spot TPU: cheaper, but preempted at any time; then the launch creates another")
-    queue: bool = setting(False, "Ask for the TPU in Google's queue (queued resources) instead of again and again")
-    create_flags: str = setting("", "Further flags of gcloud for the creation, e.g. '--network=mine --reserved'")
+    version: str = setting(
+        "", "Image of the TPU's hosts, with TensorFlow 2.15; empty: Google's for this size"
+    )
+    spot: bool = setting(
+        False, "Spot TPU: cheaper, but preempted at any time; then the launch creates another"
+    )
+    queue: bool = setting(
+        False, "Ask for the TPU in Google's queue (queued resources) instead of again and again"
+    )
+    create_flags: str = setting(
+        "", "Further flags of gcloud for the creation, e.g. '--network=mine --reserved'"
+    )
     ssh_flags: str = setting("", "Further flags of gcloud's ssh and scp, e.g. '--internal-ip'")
-    output: str = setting("", "Folder of this machine for the result; empty: the path of --workdir inside its bucket")
-    poll: float = setting(30.0, "Time between two questions to gcloud", unit="seconds", above=0, maximum=3600)
+    output: str = setting(
+        "", "Folder of this machine for the result; empty: the path of --workdir inside its bucket"
+    )
+    poll: float = setting(
+        30.0, "Time between two questions to gcloud", unit="seconds", above=0, maximum=3600
+    )
     restarts: int = count(
-        5, "Most restarts of a training that ends with an error within an hour of its start", minimum=0, maximum=1000
+        5,
+        "Most restarts of a training that ends with an error within an hour of its start",
+        minimum=0,
+        maximum=1000,
     )
     format: str = setting(
         "gcloud",
@@ -59,13 +76,19 @@ class LaunchConfig(Settings):
 
     def check(self):
         if self.name and not re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", self.name):
-            raise ConfigError("name", shown(self.name), "must be small letters, digits and '-', a letter first")
+            raise ConfigError(
+                "name", shown(self.name), "must be small letters, digits and '-', a letter first"
+            )
         if self.zone and not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+-[a-z]+", self.zone):
             raise ConfigError("zone", shown(self.zone), "must be a zone, e.g. europe-west4-a")
         flag = f"--accelerator_type={shown(self.accelerator_type)}"
         if self.format == "skypilot" and self.is_tpu and self.is_pod:
-            raise ConfigError(f"{flag}: has several hosts, for which only --format=gcloud starts what they need")
-        gpus = self.format == "skypilot" and re.fullmatch(r"[A-Z][\w-]*(:[1-9][0-9]?)?", self.accelerator_type)
+            raise ConfigError(
+                f"{flag}: has several hosts, for which only --format=gcloud starts what they need"
+            )
+        gpus = self.format == "skypilot" and re.fullmatch(
+            r"[A-Z][\w-]*(:[1-9][0-9]?)?", self.accelerator_type
+        )
         if not (self.is_tpu or gpus):
             raise ConfigError(
                 f"{flag}: must be one of {', '.join(KINDS)} with a size, e.g. v3-8, or with --format=skypilot GPUs, "
@@ -73,7 +96,9 @@ class LaunchConfig(Settings):
             )
         if not re.search(r"tf-2\.15\.\d+", self.image):
             raise ConfigError(
-                "version", shown(self.version), "must be an image with TensorFlow 2.15, e.g. tpu-vm-tf-2.15.0-pjrt"
+                "version",
+                shown(self.version),
+                "must be an image with TensorFlow 2.15, e.g. tpu-vm-tf-2.15.0-pjrt",
             )
         for name in ("create_flags", "ssh_flags"):
             try:

@@ -59,7 +59,9 @@ def read(config: LaunchConfig, words: Sequence[str]) -> Training:
     config.check_complete()
     if not words or words[0] not in TASKS:
         problem = f"{shown(words[0])}: cannot be launched" if words else "nothing to train"
-        raise ConfigError(f"{problem}; put one of {', '.join(TASKS)} after the flags of launch, e.g. {_EXAMPLE}")
+        raise ConfigError(
+            f"{problem}; put one of {', '.join(TASKS)} after the flags of launch, e.g. {_EXAMPLE}"
+        )
     settings = cli.parse(TASKS[words[0]].config, words[1:])
     inside = re.fullmatch(r"gs://[^/]+/+(.+)", settings.workdir.rstrip("/"))
     if not inside:
@@ -82,7 +84,10 @@ def read(config: LaunchConfig, words: Sequence[str]) -> Training:
             settings.training.batch_size,
             f"cannot be divided among the {config.devices} devices of --accelerator_type={config.accelerator_type}",
         )
-    name = config.name or f"cpc-{hashlib.sha256(settings.workdir.rstrip('/').encode()).hexdigest()[:10]}"
+    name = (
+        config.name
+        or f"cpc-{hashlib.sha256(settings.workdir.rstrip('/').encode()).hexdigest()[:10]}"
+    )
     if config.is_tpu:
         settings = replace(settings, strategy="tpu", tpu=name if config.is_pod else "local")
     native = flatten(settings).get("augment_engine", "reference") != "reference"
@@ -133,7 +138,9 @@ def launch(config: LaunchConfig, training: Training) -> None:
         try:
             pathlib.Path(config.script).write_text(text)
         except OSError as error:
-            raise ConfigError("script", shown(config.script), f"cannot be written ({error.strerror})") from error
+            raise ConfigError(
+                "script", shown(config.script), f"cannot be written ({error.strerror})"
+            ) from error
     elif config.dry_run or config.format != "gcloud":
         print(text, end="")
     elif shutil.which("gcloud"):
@@ -153,8 +160,14 @@ def fill(config: LaunchConfig, training: Training) -> str:
         undefined=jinja2.StrictUndefined,
     )
     templates.filters |= {"q": shlex.quote, "yaml": json.dumps}  # JSON is YAML
-    where = [f"--zone={config.zone}", *([f"--project={config.project}"] if config.project else []), "--quiet"]
-    group, force = ("queued-resources", ["--force"]) if config.queue else ("tpu-vm", [])  # force: with its TPU
+    where = [
+        f"--zone={config.zone}",
+        *([f"--project={config.project}"] if config.project else []),
+        "--quiet",
+    ]
+    group, force = (
+        ("queued-resources", ["--force"]) if config.queue else ("tpu-vm", [])
+    )  # force: with its TPU
     return templates.get_template(_TEMPLATES[config.format]).render(
         config=config,
         training=training,
@@ -162,7 +175,9 @@ def fill(config: LaunchConfig, training: Training) -> str:
         where=shlex.join(where),
         bought=_more(["--spot"] * config.spot + shlex.split(config.create_flags)),
         ssh_flags=_more(shlex.split(config.ssh_flags)),
-        delete=shlex.join(["gcloud", "compute", "tpus", group, "delete", training.name, *where, *force]),
+        delete=shlex.join(
+            ["gcloud", "compute", "tpus", group, "delete", training.name, *where, *force]
+        ),
         ready="ACTIVE" if config.queue else "READY",
         poll=f"{config.poll:g}",
         feed_port=FEED_PORT,
@@ -180,7 +195,10 @@ def _variables(config: LaunchConfig, training: Training) -> list[str]:
     if not config.is_tpu:
         return []
     if not config.is_pod:
-        return ["NEXT_PLUGGABLE_DEVICE_USE_C_API=true", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so"]
+        return [
+            "NEXT_PLUGGABLE_DEVICE_USE_C_API=true",
+            "TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so",
+        ]
     fed = [f"CPC_TF_FEED=:{FEED_PORT}", "CPC_TF_FEED_SECRET=feed.secret"] if training.is_fed else []
     return [f"TPU_NAME={training.name}", "TPU_LOAD_LIBRARY=0", *fed]
 
@@ -189,13 +207,17 @@ def requirements(config: LaunchConfig) -> str:
     """Returns the classic environment as pip reads it; on a TPU with the TensorFlow of its image, which is for TPUs."""
     if (_PACKAGE.parent / "requirements.txt").exists():
         names = ["requirements.txt", *([] if config.is_tpu else ["requirements-gpu.txt"])]
-        lines = [line for name in names for line in (_PACKAGE.parent / name).read_text().splitlines()]
+        lines = [
+            line for name in names for line in (_PACKAGE.parent / name).read_text().splitlines()
+        ]
     else:  # not a checkout: the wheel has the same lines as an extra
         extra = f'extra == "{"classic" if config.is_tpu else "classic-gpu"}"'
         lines = [line for line in importlib.metadata.requires("cpc_tf") if extra in line]
         lines = [re.sub(rf"( and|;) {extra}", "", line) for line in lines]
     if config.is_tpu:
-        lines = [re.sub(r"^tensorflow==\S+", f"tensorflow=={config.tensorflow}", line) for line in lines]
+        lines = [
+            re.sub(r"^tensorflow==\S+", f"tensorflow=={config.tensorflow}", line) for line in lines
+        ]
     if config.is_pod:
         lines.append("cloud-tpu-client")  # finds the hosts by the TPU's name
     return "\n".join(lines) + "\n"

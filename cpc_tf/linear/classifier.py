@@ -27,7 +27,9 @@ class LinearClassifier(keras.Model):
 
     def __init__(self, num_classes: int, norm: bool = True):
         super().__init__(name="linear")
-        self.norm = BatchNorm(scale=False, momentum=0.9, name="norm") if norm else Identity(name="norm")
+        self.norm = (
+            BatchNorm(scale=False, momentum=0.9, name="norm") if norm else Identity(name="norm")
+        )
         self.logits = keras.layers.Conv2D(num_classes, [1, 1], name="logits")
 
     def call(self, latents: tf.Tensor, training: bool = False) -> tf.Tensor:
@@ -72,9 +74,13 @@ class LinearTraining(Trainee):
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns latents and labels of a batch of 'latents' or 'patches', and 'label'."""
-        return batch["latents"] if "latents" in batch else self.encode(batch["patches"]), batch["label"]
+        return batch["latents"] if "latents" in batch else self.encode(batch["patches"]), batch[
+            "label"
+        ]
 
-    def losses(self, rows: Rows, latents: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def losses(
+        self, rows: Rows, latents: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         logits = self.classifier(latents, training=True)  # [B, classes]
         metrics = self.kind.metrics(logits, labels)
         return metrics["loss"], metrics
@@ -94,10 +100,15 @@ class LinearTraining(Trainee):
 
         def of_channels(batch: dict[str, tf.Tensor]) -> tf.Tensor:
             grey = tf.constant(GREY, tf.uint8)
-            shown = [tf.where(tf.range(3) == channel, batch["patches"], grey) for channel in range(3)]
+            shown = [
+                tf.where(tf.range(3) == channel, batch["patches"], grey) for channel in range(3)
+            ]
             return tf.reduce_mean([logits({**batch, "patches": patches}) for patches in shown], 0)
 
-        functions = [on_replicas(f, self.strategy, self.rows) for f in (logits, *([of_channels] if by_channel else []))]
+        functions = [
+            on_replicas(f, self.strategy, self.rows)
+            for f in (logits, *([of_channels] if by_channel else []))
+        ]
         tested = []
         for batch in batches:
             first, *others = (function(batch).numpy() for function in functions)

@@ -36,8 +36,12 @@ class ProbeConfig(Settings):
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
-    signature: str = setting("", "Signature of a third-party SavedModel, as 'encode'; empty: its call")
-    endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its default output")
+    signature: str = setting(
+        "", "Signature of a third-party SavedModel, as 'encode'; empty: its call"
+    )
+    endpoint: str = setting(
+        "", "Output of the encoder, pooled if it is a map; empty: its default output"
+    )
     geometry_from: str = setting(
         "encoder",
         "Source of resize, crop and patches: the module's encoder.json or the flags; --nomirror applies either way",
@@ -46,7 +50,10 @@ class ProbeConfig(Settings):
     test_split: str = setting("test", "Split of the dataset to test on")
     learning_rate: float = rate(5e-4, "Learning rate of --optimizer", source="App. B")
     optimizer: str = setting(
-        "adam", "Optimizer of the classifier. 'sgd': with momentum 0.9", source="App. B", choices=("adam", "sgd")
+        "adam",
+        "Optimizer of the classifier. 'sgd': with momentum 0.9",
+        source="App. B",
+        choices=("adam", "sgd"),
     )
     drop_steps: str = setting(
         "",
@@ -59,7 +66,10 @@ class ProbeConfig(Settings):
         True, "Batch norm, without scale, of the latents before the classifier", source="App. B"
     )
     cached_views: int = count(
-        0, "Augmented views of each image that are encoded once; 0: encode at each step", minimum=0, maximum=10_000
+        0,
+        "Augmented views of each image that are encoded once; 0: encode at each step",
+        minimum=0,
+        maximum=10_000,
     )
     baselines: bool = setting(
         True, "Also classify from the module's untrained copy and from raw pixels", compared=False
@@ -67,9 +77,13 @@ class ProbeConfig(Settings):
 
     def check(self):
         if self.encoder == "pixels" and self.geometry_from == "encoder":
-            raise ConfigError("encoder", "pixels", "has no geometry of its own; add --geometry_from=flags")
+            raise ConfigError(
+                "encoder", "pixels", "has no geometry of its own; add --geometry_from=flags"
+            )
         if self.endpoint == "latents":
-            raise ConfigError("endpoint", "latents", "the classifier is on the patch grid already; leave it out")
+            raise ConfigError(
+                "endpoint", "latents", "the classifier is on the patch grid already; leave it out"
+            )
 
 
 AS_ENCODER = "encoder"

@@ -58,7 +58,9 @@ def neighbours(
       policy: of the training.
       data: what the classifier learned from and was tested on.
     """
-    means = on_replicas(lambda patches: tf.reduce_mean(encode(patches), [1, 2]), strategy, rows)  # [B, D]
+    means = on_replicas(
+        lambda patches: tf.reduce_mean(encode(patches), [1, 2]), strategy, rows
+    )  # [B, D]
 
     def encoded(source: Source, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         every = max(1, source.num_examples // most)
@@ -93,19 +95,30 @@ def draw(
     from cpc_tf.drawing import plots
 
     first = next(iter(neighbours_of.values()))
-    queries = np.unique(first.labels, axis=0, return_index=True)[1]  # the first of each class, or set of classes
+    queries = np.unique(first.labels, axis=0, return_index=True)[
+        1
+    ]  # the first of each class, or set of classes
     queries = queries[:: max(1, len(queries) // rows)][:rows]
     names = plots.shortened(plots.drawable(tuple(class_names), "class"))
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
         left, right = canvas.subfigures(1, 2, width_ratios=[1, 3])
         result = next(iter(results.values()))
-        kind, chance = label_kinds.of_result(result), result.get("map_chance", 1 / result["num_classes"])
+        kind, chance = (
+            label_kinds.of_result(result),
+            result.get("map_chance", 1 / result["num_classes"]),
+        )
         values = [*(100 * result[kind.main] for result in results.values()), 100 * chance]
         colors = [theme.color(result["identity"]["trained_by"]) for result in results.values()]
         bars = left.subplots()
-        bars.bar_label(bars.bar([*results, "chance"], values, color=[*colors, theme.color("chance")]), fmt="%.1f")
-        bars.set(ylim=(0, 105), title=f"{kind.score_names[kind.main]} on test images, linear classifier, %")
+        bars.bar_label(
+            bars.bar([*results, "chance"], values, color=[*colors, theme.color("chance")]),
+            fmt="%.1f",
+        )
+        bars.set(
+            ylim=(0, 105),
+            title=f"{kind.score_names[kind.main]} on test images, linear classifier, %",
+        )
         bars.tick_params(axis="x", labelrotation=20)
         bars.grid(visible=False)
         axes = right.subplots(len(queries), 1 + len(neighbours_of) * count, squeeze=False)
@@ -113,11 +126,19 @@ def draw(
             truth = first.labels[query]
             plots.tile(row[0], first.images[query])
             row[0].set_xlabel(_class_text(names, truth), fontsize=10, fontweight="bold", labelpad=3)
-            near = [(each, index) for each in neighbours_of.values() for index in each.order[query, :count]]
+            near = [
+                (each, index)
+                for each in neighbours_of.values()
+                for index in each.order[query, :count]
+            ]
             for axis, (each, index) in zip(row[1:], near):
                 label = each.gallery_labels[index]
                 # The same label; if they are multi-label, one in common.
-                alike = label == truth if label.ndim == 0 else np.any(label * truth > 0) or not np.any(label + truth)
+                alike = (
+                    label == truth
+                    if label.ndim == 0
+                    else np.any(label * truth > 0) or not np.any(label + truth)
+                )
                 plots.tile(axis, each.gallery[index], frame=plots.TRUE if alike else plots.MISSED)
                 axis.set_xlabel(_class_text(names, label), fontsize=10, labelpad=3)
         axes[0][0].set_title("test image", fontsize=11, fontweight="bold")
@@ -131,4 +152,8 @@ def draw(
 
 def _class_text(names: Sequence[str], label: np.ndarray) -> str:
     """Returns the name of a class, or of each of a multi-label picture."""
-    return names[label] if label.ndim == 0 else ", ".join(names[i] for i in np.flatnonzero(label)) or "no label"
+    return (
+        names[label]
+        if label.ndim == 0
+        else ", ".join(names[i] for i in np.flatnonzero(label)) or "no label"
+    )

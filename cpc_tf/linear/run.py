@@ -58,17 +58,24 @@ def linear(config: LinearConfig) -> dict[str, Any]:
             print(pair.summary, flush=True)
         return pair
 
-    augmentation = augment_of(config)  # refuses a module whose card lacks it, before anything is opened
+    augmentation = augment_of(
+        config
+    )  # refuses a module whose card lacks it, before anything is opened
     if chief:
         warn_of_geometry(config)
         if config.augment.augment == AS_ENCODER:
-            print(f"--augment=encoder: {augmentation.title}, as in the encoder's pre-training", flush=True)
+            print(
+                f"--augment=encoder: {augmentation.title}, as in the encoder's pre-training",
+                flush=True,
+            )
         if augmentation.policy.always_grey:
             print("images are grey, in the test, too", flush=True)
     settings_of = classifiers(config)
     if finished := _finished(config, settings_of, data):
         if chief:
-            print(f"{config.workdir}: already finished\n\n{table(finished)}\n\nresults and picture: {config.workdir}")
+            print(
+                f"{config.workdir}: already finished\n\n{table(finished)}\n\nresults and picture: {config.workdir}"
+            )
         return finished[ENCODER]
     for title, settings in settings_of.items():
         if chief:
@@ -84,7 +91,10 @@ def linear(config: LinearConfig) -> dict[str, Any]:
 
 
 def _draw(
-    config: LinearConfig, results: dict[str, Any], neighbours_of: dict[str, picture.Neighbours], data: catalog.Pair
+    config: LinearConfig,
+    results: dict[str, Any],
+    neighbours_of: dict[str, picture.Neighbours],
+    data: catalog.Pair,
 ) -> None:
     """Draws the neighbours by each encoder, a map of test images by the first one's features, and its predictions."""
     from cpc_tf.drawing import map as embedding_map  # here: a training does not need Matplotlib
@@ -92,7 +102,9 @@ def _draw(
 
     names = data.source.class_names
     if neighbours_of:  # raw pixels alone have none
-        write_file(os.path.join(config.workdir, "linear.png"), picture.draw(results, neighbours_of, names))
+        write_file(
+            os.path.join(config.workdir, "linear.png"), picture.draw(results, neighbours_of, names)
+        )
     if ENCODER in neighbours_of:
         test = neighbours_of[ENCODER]
         embedding_map.write(config.workdir, test.features, test.images, test.labels, names)
@@ -108,7 +120,10 @@ def _finished(
         return {}
     with open_run(config, "linear") as (workdir, strategy):
         keep_data(workdir, strategy, _splits(data()))
-        results = {title: Workdir(settings, "linear").result(_is_whole) for title, settings in settings_of.items()}
+        results = {
+            title: Workdir(settings, "linear").result(_is_whole)
+            for title, settings in settings_of.items()
+        }
         return results if all(results.values()) and read_text(path) == f"{table(results)}\n" else {}
 
 
@@ -125,9 +140,19 @@ def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
     settings_of, name = {ENCODER: config}, EncoderName.parse(config.probe.encoder)
     if config.probe.baselines and not name.is_new:
         card_of(config)  # refuses a module without an untrained copy before the training, not after
-        same = {"baselines": False, "geometry_from": "flags", **vars(geometry_of(config)), **vars(augment_of(config))}
-        for title, encoder, folder in ((RANDOM, COPY + name.module, "random"), (PIXELS, PIXELS, "pixels")):
-            settings_of[title] = replace(config, encoder=encoder, workdir=os.path.join(config.workdir, folder), **same)
+        same = {
+            "baselines": False,
+            "geometry_from": "flags",
+            **vars(geometry_of(config)),
+            **vars(augment_of(config)),
+        }
+        for title, encoder, folder in (
+            (RANDOM, COPY + name.module, "random"),
+            (PIXELS, PIXELS, "pixels"),
+        ):
+            settings_of[title] = replace(
+                config, encoder=encoder, workdir=os.path.join(config.workdir, folder), **same
+            )
     return settings_of
 
 
@@ -164,7 +189,9 @@ def train_and_test(
         latent_shape = encode.get_concrete_function(patches).structured_outputs.shape[1:]
         numerics = {} if encoder.compiles else {"xla": "off"}
         kind, classes = label_kinds.of(source.multi_label), len(source.class_names)
-        trainee = LinearTraining(replace(config, **numerics), encode, latent_shape, classes, strategy, kind)
+        trainee = LinearTraining(
+            replace(config, **numerics), encode, latent_shape, classes, strategy, kind
+        )
         result = workdir.result(_is_whole)
         if result is None:
             result = _trained(config, workdir, trainee, data(), encoder.identity)
@@ -172,29 +199,45 @@ def train_and_test(
             print(f"{workdir.path}: already finished", flush=True)
         if config.probe.encoder == PIXELS:
             return result, None
-        return result, picture.neighbours(trainee.encode, strategy, trainee.rows, geometry, policy, data())
+        return result, picture.neighbours(
+            trainee.encode, strategy, trainee.rows, geometry, policy, data()
+        )
 
 
 def _trained(
-    config: LinearConfig, workdir: Workdir, trainee: LinearTraining, data: catalog.Pair, identity: Identity
+    config: LinearConfig,
+    workdir: Workdir,
+    trainee: LinearTraining,
+    data: catalog.Pair,
+    identity: Identity,
 ) -> dict[str, Any]:
     """Trains and tests a classifier; returns the content of result.json."""
     (source, test_source, *_), training, strategy = data, config.training, trainee.strategy
-    geometry, augmentation, views = geometry_of(config), augment_of(config), config.probe.cached_views
+    geometry, augmentation, views = (
+        geometry_of(config),
+        augment_of(config),
+        config.probe.cached_views,
+    )
     decoded = own_images(strategy, trainee.rows)
     augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, augmentation)
 
     def cached(**order) -> tf.data.Dataset:
         batches = augmented(global_batch=training.batch_size, seed=training.seed, decoded=decoded)
         encode = on_replicas(trainee.encode, strategy, trainee.rows)
-        features = encode_dataset(batches, encode, views * source.num_examples, "encoding training images")
+        features = encode_dataset(
+            batches, encode, views * source.num_examples, "encoding training images"
+        )
         return feature_batches(features, **order)
 
     batches = replica_batches(training, cached if views else augmented, remote=not views)
     with fetching(source, test_source):
-        outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
+        outcome = loop.train(
+            trainee, batches, training, training.steps(source.num_examples), workdir
+        )
         policy = augmentation.policy
-        patches = pipeline.plain_patches(test_source, geometry, training.batch_size, policy=policy, decoded=decoded)
+        patches = pipeline.plain_patches(
+            test_source, geometry, training.batch_size, policy=policy, decoded=decoded
+        )
         logits, labels, *of_channels = trainee.test(patches, by_channel=policy.always_one_channel)
     tested, groups = (logits, labels), test_source.groups()
     scores = trainee.kind.score(*tested, groups)
@@ -214,10 +257,16 @@ def _trained(
             "levels": source.intensity_range,
             "seed": training.seed,
             **scores,
-            **({BY_CHANNEL: trainee.kind.score(*of_channels, labels, groups)} if of_channels else {}),
+            **(
+                {BY_CHANNEL: trainee.kind.score(*of_channels, labels, groups)}
+                if of_channels
+                else {}
+            ),
             "classes": kind.classes(*tested, names),
             **({"multi_label": True} if source.multi_label else {}),
-            "calibration": calibration(*kind.choices(*tested)),  # no temperature: all labels were learned from
+            "calibration": calibration(
+                *kind.choices(*tested)
+            ),  # no temperature: all labels were learned from
             "steps": outcome.step,
             "wall_seconds": outcome.seconds,
         }
@@ -240,12 +289,19 @@ def augment_of(config: LinearConfig) -> AugmentConfig:
     flags, engine = config.augment, config.augment.augment_engine
     if flags.augment != AS_ENCODER:
         return AugmentConfig(flags.augment, flags.augment_changes, engine)
-    name, instead = config.probe.encoder, "name a policy, e.g. --augment=full, the paper's, or --augment=none"
+    name, instead = (
+        config.probe.encoder,
+        "name a policy, e.g. --augment=full, the paper's, or --augment=none",
+    )
     if name == PIXELS:
-        raise ConfigError("encoder", PIXELS, f"has no pre-training whose augmentation it could take; {instead}")
+        raise ConfigError(
+            "encoder", PIXELS, f"has no pre-training whose augmentation it could take; {instead}"
+        )
     training = EncoderName.parse(name).card(instead).training
     if training.augment is None:
-        raise ConfigError("encoder", name, f"its encoder.json does not tell the augmentation; {instead}")
+        raise ConfigError(
+            "encoder", name, f"its encoder.json does not tell the augmentation; {instead}"
+        )
     return AugmentConfig(training.augment, training.augment_changes or "", engine)
 
 
@@ -255,14 +311,20 @@ def warn_of_geometry(config: LinearConfig) -> None:
         return
     geometry = card_of(config).geometry
     if geometry.mirror and not config.geometry.mirror:
-        logging.warning("--nomirror: training images are not mirrored, though those of the encoder's pre-training were")
+        logging.warning(
+            "--nomirror: training images are not mirrored, though those of the encoder's pre-training were"
+        )
     elif config.geometry.mirror and not geometry.mirror:
         logging.warning(
             "training images are not mirrored, since those of the encoder's pre-training were not; "
             "--geometry_from=flags takes --mirror, and the rest, from the flags"
         )
     for field in dataclasses.fields(GeometryConfig):
-        name, flag, used = field.name, getattr(config.geometry, field.name), getattr(geometry, field.name)
+        name, flag, used = (
+            field.name,
+            getattr(config.geometry, field.name),
+            getattr(geometry, field.name),
+        )
         if name != "mirror" and flag not in (field.default, used):
             logging.warning(
                 f"--{name}={flag}: not used, since --geometry_from=encoder takes {used} from the module's "
@@ -281,16 +343,32 @@ def table(results: dict[str, dict]) -> str:
     """Returns the scores as lines of text, chance at the end; below, remarks on the first result."""
     first = next(iter(results.values()))
     kind, classes = label_kinds.of_result(first), first["num_classes"]
-    names = {name: title for name, title in kind.score_names.items() if name in label_kinds.telling(first)}
+    names = {
+        name: title
+        for name, title in kind.score_names.items()
+        if name in label_kinds.telling(first)
+    }
     rows = {title: [result[name] for name in names] for title, result in results.items()}
     chances = {"map": first.get("map_chance"), "top1": 1 / classes, "top5": 5 / classes}
     rows["chance"] = [chances[name] for name in names if name in chances]
     widths = [max(8, len(title) + 2) for title in names.values()]
-    lines = [f"{'linear classifier on':24}" + "".join(f"{n:>{w}}" for n, w in zip(names.values(), widths))]
-    lines += [f"{t:24}" + "".join(f"{100 * v:{w - 1}.1f}%" for v, w in zip(row, widths)) for t, row in rows.items()]
-    lines += [f"{title}: {kind.described(result)}" for title, result in results.items() if label_kinds.few(result)]
+    lines = [
+        f"{'linear classifier on':24}"
+        + "".join(f"{n:>{w}}" for n, w in zip(names.values(), widths))
+    ]
+    lines += [
+        f"{t:24}" + "".join(f"{100 * v:{w - 1}.1f}%" for v, w in zip(row, widths))
+        for t, row in rows.items()
+    ]
+    lines += [
+        f"{title}: {kind.described(result)}"
+        for title, result in results.items()
+        if label_kinds.few(result)
+    ]
     for title, result in results.items():
         if BY_CHANNEL in result:  # one channel of three, as in the training
-            words = "  ".join(f"{shown} {100 * result[BY_CHANNEL][name]:.1f}%" for name, shown in names.items())
+            words = "  ".join(
+                f"{shown} {100 * result[BY_CHANNEL][name]:.1f}%" for name, shown in names.items()
+            )
             lines.append(f"{title}, one channel at a time: {words}")
     return "\n".join([*lines, *label_kinds.meanings(first), *kind.remarks(first)])

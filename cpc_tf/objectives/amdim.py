@@ -15,10 +15,16 @@ from cpc_tf.objectives.config import AMDIMConfig
 
 # Depth -> the side of its grid, at most; that of the features is a place alone.
 SIDES = {"features": 1, "coarse": 5, "fine": 7}
-PREDICTIONS = [("features", "coarse"), ("features", "fine"), ("coarse", "coarse")]  # their 1 -> 5, 1 -> 7, 5 -> 5
+PREDICTIONS = [
+    ("features", "coarse"),
+    ("features", "fine"),
+    ("coarse", "coarse"),
+]  # their 1 -> 5, 1 -> 7, 5 -> 5
 
 
-def scored(sources: tf.Tensor, candidates: Pool, clip: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+def scored(
+    sources: tf.Tensor, candidates: Pool, clip: float
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Computes the contrastive loss of predicting the places of an image's other view, each among all of other images.
 
     Args:
@@ -32,18 +38,28 @@ def scored(sources: tf.Tensor, candidates: Pool, clip: float) -> tuple[tf.Tensor
     """
     groups, images, views, places, dim = candidates.values.shape
     count = sources.shape[2]
-    queries = tf.transpose(tf.reshape(sources, [groups, -1, views, count, dim]), [0, 2, 1, 3, 4])  # [G, 2, B/G, Q, T]
+    queries = tf.transpose(
+        tf.reshape(sources, [groups, -1, views, count, dim]), [0, 2, 1, 3, 4]
+    )  # [G, 2, B/G, Q, T]
     targets = tf.transpose(tf.reverse(candidates.values, [2]), [0, 2, 1, 3, 4])  # [G, 2, N, L, T]
     queries, targets = (tf.reshape(x, [groups * views, -1, dim]) for x in (queries, targets))
     raw = matmul(queries, targets) / dim**0.5  # [2*G, B/G*Q, N*L]
     scores = tf.reshape(clip * tf.tanh(raw / clip), [groups * views, -1, count, images, places])
-    is_positive = (candidates.first + tf.range(scores.shape[1]))[:, None] == tf.range(images)  # [B/G, N]
+    is_positive = (candidates.first + tf.range(scores.shape[1]))[:, None] == tf.range(
+        images
+    )  # [B/G, N]
     is_positive = is_positive[None, :, None, :, None]
     positive = tf.reduce_sum(tf.where(is_positive, scores, 0.0), 3)  # [2*G, B/G, Q, L]
     negatives = tf.where(is_positive, -1e9, scores)
-    loss = tf.nn.softplus(tf.reduce_logsumexp(negatives, [3, 4])[..., None] - positive)  # -log softmax
+    loss = tf.nn.softplus(
+        tf.reduce_logsumexp(negatives, [3, 4])[..., None] - positive
+    )  # -log softmax
     is_correct = positive > tf.reduce_max(negatives, [3, 4])[..., None]
-    return tf.reduce_mean(loss), tf.reduce_mean(tf.cast(is_correct, tf.float32)), tf.reduce_mean(tf.square(raw))
+    return (
+        tf.reduce_mean(loss),
+        tf.reduce_mean(tf.cast(is_correct, tf.float32)),
+        tf.reduce_mean(tf.square(raw)),
+    )
 
 
 class Embedding(keras.layers.Layer):
@@ -78,18 +94,25 @@ class AMDIM(Contrastive):
 
     def __init__(self, encoder: Network, settings: AMDIMConfig, precision: str = "float32"):
         super().__init__(encoder, settings, precision)
-        self.heads = {name: Embedding(settings.amdim_dim, self.dtype_policy, name) for name in SIDES}
+        self.heads = {
+            name: Embedding(settings.amdim_dim, self.dtype_policy, name) for name in SIDES
+        }
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
         """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3], and for each depth its L places, [B, 2, L, T]."""
         endpoints = self.endpoints(view, training)
-        latents, last = endpoints["features"], endpoints["feature_map"]  # [B, 2, D], [B, 2, h, w, D]
+        latents, last = (
+            endpoints["features"],
+            endpoints["feature_map"],
+        )  # [B, 2, D], [B, 2, h, w, D]
         larger = [x for x in endpoints.values() if x.shape.rank == 5 and x.shape[2] > last.shape[2]]
         fine = min(larger, key=lambda x: x.shape[2], default=last)
         maps = {"features": latents[:, :, None, None], "coarse": last, "fine": fine}
         embeddings = {"latents": latents}
         for name, head in self.heads.items():
-            places = area_means(maps[name], *(min(side, SIDES[name]) for side in maps[name].shape[2:4]))
+            places = area_means(
+                maps[name], *(min(side, SIDES[name]) for side in maps[name].shape[2:4])
+            )
             places = tf.reshape(places, [*places.shape[:2], -1, places.shape[-1]])  # [B, 2, L, C]
             embeddings[name] = head(places)
         return embeddings

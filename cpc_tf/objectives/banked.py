@@ -25,14 +25,26 @@ class Banked(Objective):
     OF_WHOLE_BATCH = ""  # an image is compared with the bank
     INDEXED = True
 
-    def __init__(self, encoder: Network, settings: ObjectiveSettings, precision: str, dim: int, momentum: float):
+    def __init__(
+        self,
+        encoder: Network,
+        settings: ObjectiveSettings,
+        precision: str,
+        dim: int,
+        momentum: float,
+    ):
         super().__init__(encoder, settings, precision)
         self.head = keras.layers.Dense(dim, dtype="float32", name="head")
         self.dim, self.momentum = dim, momentum
 
     @abc.abstractmethod
     def compared(
-        self, vectors: tf.Tensor, view: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int, training: bool
+        self,
+        vectors: tf.Tensor,
+        view: tf.Tensor,
+        index: tf.Tensor,
+        step: tf.Tensor | int,
+        training: bool,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Returns the mean loss and metrics of B images: vectors [B, dim] of length 1, of the first crop of `view`."""
 
@@ -51,7 +63,12 @@ class Banked(Objective):
         latents = self.encode(view[:, 0], training)  # [B, D]
         vectors = tf.math.l2_normalize(self.head(latents), axis=1)  # [B, dim]
         loss, metrics = self.compared(vectors, view, index, step, training)
-        return Output(loss, metrics, latents, {"index": tf.cast(index, tf.int32), "vectors": tf.stop_gradient(vectors)})
+        return Output(
+            loss,
+            metrics,
+            latents,
+            {"index": tf.cast(index, tf.int32), "vectors": tf.stop_gradient(vectors)},
+        )
 
     def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         self.bank.update(kept["index"], kept["vectors"], self.momentum)

@@ -26,8 +26,12 @@ class Output(NamedTuple):
 
     loss: tf.Tensor  # float32 scalar: what is minimized
     metrics: dict[str, tf.Tensor]  # float32 scalars: the other `metric_names`
-    latents: tf.Tensor | None  # float32 [..., D], whose spread is monitored; None: nothing is monitored
-    kept: dict[str, tf.Tensor] | None = None  # float32 or int32 [B, ...]: what `after_step` gets of the whole batch
+    latents: (
+        tf.Tensor | None
+    )  # float32 [..., D], whose spread is monitored; None: nothing is monitored
+    kept: dict[str, tf.Tensor] | None = (
+        None  # float32 or int32 [B, ...]: what `after_step` gets of the whole batch
+    )
 
 
 class Figure(NamedTuple):
@@ -62,12 +66,16 @@ class Objective(keras.Model, abc.ABC):
     NAME: ClassVar[str]  # value of --objective
     SUMMARY: ClassVar[str]  # noun phrase for model cards, with the paper
     VIEW: ClassVar[View | Together]  # what it sees of an image
-    FIGURES: ClassVar[dict[str, Figure]]  # metrics of a finished run to report, the most important first
+    FIGURES: ClassVar[
+        dict[str, Figure]
+    ]  # metrics of a finished run to report, the most important first
     LATENTS: ClassVar[bool] = True  # whether its output has latents
     # What the loss computes from all images of a batch, e.g. "mean and variance of the latents"; empty if the loss of a
     # batch is the mean of the losses of its images. Without a default, as a wrong one would train something else.
     OF_WHOLE_BATCH: ClassVar[str]
-    EXCHANGES: ClassVar[bool] = False  # whether `call` computes that from the images of all replicas, as `moments` does
+    EXCHANGES: ClassVar[bool] = (
+        False  # whether `call` computes that from the images of all replicas, as `moments` does
+    )
     # Whether `call` also gets `index`, int64 [B], the places of the images in the dataset, and `step`, int64.
     INDEXED: ClassVar[bool] = False
     # Whether `between_epochs` is called at the start and after each epoch.
@@ -128,7 +136,9 @@ class Objective(keras.Model, abc.ABC):
           step: int64 scalar, from 0.
         """
 
-    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> Sequence[tf.Variable]:
+    def between_epochs(
+        self, epoch: int, encode_all: Callable[[], np.ndarray]
+    ) -> Sequence[tf.Variable]:
         """Changes variables before an epoch, counted from 0; outside of the replicas.
 
         What it does must be a function of the variables, of `epoch` and of the images.
@@ -141,32 +151,52 @@ class Objective(keras.Model, abc.ABC):
         """
         return ()
 
-    def encode(self, images: tf.Tensor, training: bool = False, network: Network | None = None) -> tf.Tensor:
+    def encode(
+        self, images: tf.Tensor, training: bool = False, network: Network | None = None
+    ) -> tf.Tensor:
         """Encodes images [B, ..., S, S, 3], float in [0, 1] or uint8, as latents [B, ..., D], float32.
 
         `network` encodes in place of the encoder: a momentum copy.
         """
-        return self._encoded(images, training, functools.partial(network or self.encoder, training=training))
+        return self._encoded(
+            images, training, functools.partial(network or self.encoder, training=training)
+        )
 
-    def encode_views(self, views: tf.Tensor, training: bool = False, network: Network | None = None) -> tf.Tensor:
+    def encode_views(
+        self, views: tf.Tensor, training: bool = False, network: Network | None = None
+    ) -> tf.Tensor:
         """Encodes views [B, V, S, S, 3] of images as latents [B, V, D]; batch norm's statistics are of one view."""
         if not has_batch_norm(self.encoder):
             return self.encode(views, training, network)
-        return tf.stack([self.encode(views[:, i], training, network) for i in range(views.shape[1])], 1)
+        return tf.stack(
+            [self.encode(views[:, i], training, network) for i in range(views.shape[1])], 1
+        )
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """Encodes images as `encode` does: the encoder's endpoints by name, [B, ..., h, w, C] and [B, ..., D]."""
-        return self._encoded(images, training, functools.partial(self.encoder, training=training, every=True))
+        return self._encoded(
+            images, training, functools.partial(self.encoder, training=training, every=True)
+        )
 
-    def _encoded(self, images: tf.Tensor, training: bool, network: Callable) -> tf.Tensor | dict[str, tf.Tensor]:
+    def _encoded(
+        self, images: tf.Tensor, training: bool, network: Callable
+    ) -> tf.Tensor | dict[str, tf.Tensor]:
         batch, *inner = images.shape[:-3]
         flat = tf.reshape(images, [-1, *images.shape[-3:]])  # [B*..., S, S, 3]
         of_group = self.norm_images if training else 0
-        groups = {"groups": max(1, batch // of_group), "replicas": max(1, of_group // batch)} if of_group else {}
+        groups = (
+            {"groups": max(1, batch // of_group), "replicas": max(1, of_group // batch)}
+            if of_group
+            else {}
+        )
         with batch_statistics(**groups):
-            outputs = side_by_side(lambda x: network(tf.image.convert_image_dtype(x, tf.float32)), flat, self.parts)
+            outputs = side_by_side(
+                lambda x: network(tf.image.convert_image_dtype(x, tf.float32)), flat, self.parts
+            )
         batch = -1 if batch is None else batch
-        return tf.nest.map_structure(lambda x: tf.reshape(x, [batch, *inner, *x.shape[1:]]), outputs)
+        return tf.nest.map_structure(
+            lambda x: tf.reshape(x, [batch, *inner, *x.shape[1:]]), outputs
+        )
 
 
 def side_by_side(function: Callable[[tf.Tensor], Any], batch: tf.Tensor, parts: int) -> Any:
@@ -195,9 +225,13 @@ def area_means(maps: tf.Tensor, rows: int, columns: int) -> tf.Tensor:
 
     def shares(cells: int, side: int) -> np.ndarray:  # [cells, side], rows of sum 1
         cut = np.arange(cells + 1)[:, None] * side / cells  # where cells begin and end, in pixels
-        return (np.diff(np.clip(cut - np.arange(side), 0, 1), axis=0) * cells / side).astype(np.float32)
+        return (np.diff(np.clip(cut - np.arange(side), 0, 1), axis=0) * cells / side).astype(
+            np.float32
+        )
 
-    return tf.einsum("rh,...hwc,qw->...rqc", shares(rows, maps.shape[-3]), maps, shares(columns, maps.shape[-2]))
+    return tf.einsum(
+        "rh,...hwc,qw->...rqc", shares(rows, maps.shape[-3]), maps, shares(columns, maps.shape[-2])
+    )
 
 
 def rotate(grid: tf.Tensor, quarter_turns: int) -> tf.Tensor:

@@ -30,7 +30,10 @@ class BYOL(Objective):
     NAME = "byol"
     SUMMARY = "bootstrap your own latent (Grill et al., NeurIPS 2020)"
     VIEW = SeveralCrops(2)
-    FIGURES: ClassVar = {"loss": Figure("squared distance of predictions and targets", "{:.3f}"), **SPREAD}
+    FIGURES: ClassVar = {
+        "loss": Figure("squared distance of predictions and targets", "{:.3f}"),
+        **SPREAD,
+    }
     metric_names = ()
     OF_WHOLE_BATCH = "mean and variance in the heads"
     EXCHANGES = True
@@ -40,7 +43,8 @@ class BYOL(Objective):
         super().__init__(encoder, settings, precision)
         widths = (settings.byol_hidden, settings.byol_dim)
         self.projector, self.predictor, self.target_projector = (
-            Head(widths, self.dtype_policy, name) for name in ("projector", "predictor", "target_projector")
+            Head(widths, self.dtype_policy, name)
+            for name in ("projector", "predictor", "target_projector")
         )
         self.target, self.target_projector.trainable = memory.copy_of(encoder, precision), False
 
@@ -57,12 +61,18 @@ class BYOL(Objective):
         losses = []
         for here, there in ((0, 1), (1, 0)):  # each view with the batch's statistics of its own
             prediction = self.predictor(self.projector(latents[:, here]))
-            losses.append(distance(prediction, tf.stop_gradient(self.target_projector(targets[:, there]))))
+            losses.append(
+                distance(prediction, tf.stop_gradient(self.target_projector(targets[:, there])))
+            )
         return Output(tf.add_n(losses), {}, latents)
 
     def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         done = tf.cast(step + 1, tf.float32) / self.train_steps
-        self._follow(1.0 - (1.0 - self.settings.byol_momentum) * (tf.cos(math.pi * done) + 1.0) / 2.0)
+        self._follow(
+            1.0 - (1.0 - self.settings.byol_momentum) * (tf.cos(math.pi * done) + 1.0) / 2.0
+        )
 
     def _follow(self, momentum: tf.Tensor | float) -> None:
-        memory.follow([self.target, self.target_projector], [self.encoder, self.projector], momentum)
+        memory.follow(
+            [self.target, self.target_projector], [self.encoder, self.projector], momentum
+        )

@@ -40,10 +40,15 @@ class CMC(Objective):
 
     def __init__(self, encoder: Network, settings: CMCConfig, precision: str = "float32"):
         super().__init__(encoder, settings, precision)
-        self.heads = [keras.layers.Dense(settings.cmc_dim, dtype="float32", name=f"head_{view}") for view in VIEWS]
+        self.heads = [
+            keras.layers.Dense(settings.cmc_dim, dtype="float32", name=f"head_{view}")
+            for view in VIEWS
+        ]
 
     def prepare(self, images: int, train_steps: int) -> None:
-        self.banks = [memory.Bank(images, self.settings.cmc_dim, seed) for seed in range(len(VIEWS))]
+        self.banks = [
+            memory.Bank(images, self.settings.cmc_dim, seed) for seed in range(len(VIEWS))
+        ]
 
     def call(
         self,
@@ -56,7 +61,9 @@ class CMC(Objective):
         """Computes the sum of the mean losses of both views of B images, [B, 1, S, S, 3] in RGB."""
         latents = self.encode(view[:, 0], training)  # [B, 2*D]
         parts = tf.split(latents, len(VIEWS), 1)
-        vectors = [tf.math.l2_normalize(head(part), axis=1) for head, part in zip(self.heads, parts)]  # [B, T] each
+        vectors = [
+            tf.math.l2_normalize(head(part), axis=1) for head, part in zip(self.heads, parts)
+        ]  # [B, T] each
         count, temperature = self.settings.cmc_negatives, self.settings.cmc_temperature
         losses = [
             other.nce_loss(anchors, index, step, count, temperature)

@@ -16,7 +16,11 @@ from cpc_tf.objectives import memory
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, area_means
 from cpc_tf.objectives.config import ColorizationConfig
 
-WIDTH, NEAREST, DEVIATION = 10, 5, 5.0  # of a bin; bins that share a colour, by a Gaussian of this deviation
+WIDTH, NEAREST, DEVIATION = (
+    10,
+    5,
+    5.0,
+)  # of a bin; bins that share a colour, by a Gaussian of this deviation
 
 
 @functools.cache
@@ -29,7 +33,9 @@ def colour_bins() -> np.ndarray:
     from scipy.spatial import ConvexHull
 
     rgb = np.stack(np.meshgrid(*[np.linspace(0, 1, 33)] * 3), -1)
-    sides = ConvexHull(to_lab(rgb).numpy().reshape(-1, 3)[:, 1:]).equations  # normal and offset, below 0 inside
+    sides = ConvexHull(
+        to_lab(rgb).numpy().reshape(-1, 3)[:, 1:]
+    ).equations  # normal and offset, below 0 inside
     places = np.arange(-120, 120, 0.5) + 0.25
     points = np.stack(np.meshgrid(places, places), -1).reshape(-1, 2)
     inside = points[(points @ sides[:, :2].T + sides[:, 2] <= 0).all(1)]
@@ -81,7 +87,9 @@ class Colorization(Objective):
         uniform = self.settings.colour_uniform
         rarity = 1.0 / ((1.0 - uniform) * self.frequency + uniform / logits.shape[-1])  # [Q]
         rarity /= tf.reduce_sum(self.frequency * rarity)  # of mean 1 (their eq. 4)
-        loss = tf.reduce_mean(tf.gather(rarity, nearest) * tf.nn.softmax_cross_entropy_with_logits(wanted, logits))
+        loss = tf.reduce_mean(
+            tf.gather(rarity, nearest) * tf.nn.softmax_cross_entropy_with_logits(wanted, logits)
+        )
         is_right = tf.equal(tf.argmax(logits, -1, output_type=tf.int32), nearest)
         accuracy = tf.reduce_mean(tf.cast(is_right, tf.float32))
         kept = {"colours": tf.reduce_mean(wanted, [1, 2])}

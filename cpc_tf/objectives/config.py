@@ -17,24 +17,34 @@ class ObjectiveSettings(Settings):
 
     MODEL: ClassVar[str]  # 'module:class', an `Objective`
     TITLE: ClassVar[str]  # its name in reports, where nothing more is known than the objective
-    PATCHES: ClassVar[bool] = True  # whether it sees the patches of a grid, not whole images or crops of them
+    PATCHES: ClassVar[bool] = (
+        True  # whether it sees the patches of a grid, not whole images or crops of them
+    )
     NEGATIVES: ClassVar[bool] = False  # whether it compares images: a `Contrastive`
-    NEEDS: ClassVar[str] = ""  # what its encoder must see, the end of its name: `Entry.sees`; '': any does
-    FEWEST: ClassVar[int] = 1  # images of a batch, or of a group that gives negatives, from which it learns
+    NEEDS: ClassVar[str] = (
+        ""  # what its encoder must see, the end of its name: `Entry.sees`; '': any does
+    )
+    FEWEST: ClassVar[int] = (
+        1  # images of a batch, or of a group that gives negatives, from which it learns
+    )
 
     def check_batch(self, batch_size: int, group: int) -> None:
         """Raises ConfigError if nothing is learned from so few images; 0: not known yet, or a group of all."""
         for flag, images in {"batch_size": batch_size, "negative_images": group}.items():
             if 0 < images < self.FEWEST:
                 raise ConfigError(
-                    flag, images, f"{self.TITLE} learns from differences between images; take {self.FEWEST} or more"
+                    flag,
+                    images,
+                    f"{self.TITLE} learns from differences between images; take {self.FEWEST} or more",
                 )
 
     def check_encoder(self, encoder: str) -> None:
         """Raises ConfigError if an encoder of this name does not see what the objective needs."""
         if self.NEEDS and NETWORKS[encoder].sees != self.NEEDS:
             fitting = [name for name, entry in NETWORKS.items() if entry.sees == self.NEEDS]
-            raise ConfigError("encoder", encoder, f"{self.TITLE} needs {', '.join(fitting[:-1])} or {fitting[-1]}")
+            raise ConfigError(
+                "encoder", encoder, f"{self.TITLE} needs {', '.join(fitting[:-1])} or {fitting[-1]}"
+            )
 
     def method(self, augment: str) -> str:
         """Returns how a training with these settings and this augmentation policy is called in cards and reports."""
@@ -67,21 +77,34 @@ class CPCConfig(ObjectiveSettings):
         choices=(1, 2, 4),
     )
     steps_to_ignore: int = setting(
-        2, "Rows that CPC skips, since their patches overlap the context", source="App. A", minimum=0, maximum=10_000
+        2,
+        "Rows that CPC skips, since their patches overlap the context",
+        source="App. A",
+        minimum=0,
+        maximum=10_000,
     )
-    steps_to_predict: int = count(3, "Offset of the last row that CPC predicts", source="App. A", maximum=10_000)
+    steps_to_predict: int = count(
+        3, "Offset of the last row that CPC predicts", source="App. A", maximum=10_000
+    )
     target_dim: int = width(64, "Dimension of CPC's targets and predictions", source="App. A")
     emb_scale: float = rate(0.1, "Scale of CPC's predictions", source="App. A")
-    context_blocks: int = count(5, "Residual blocks of CPC's context network", source="App. A", maximum=1000)
+    context_blocks: int = count(
+        5, "Residual blocks of CPC's context network", source="App. A", maximum=1000
+    )
     context_dim: int = width(256, "Width inside a block of CPC's context network", source="App. A")
     reduction: str = setting(
-        "mean", "Reduction of CPC's losses of one offset, direction and group", choices=("mean", "sum")
+        "mean",
+        "Reduction of CPC's losses of one offset, direction and group",
+        choices=("mean", "sum"),
     )
 
     def method(self, augment: str) -> str:
         if (self.directions, augment) == (1, "v1"):
             return "CPC v1"
-        if self.directions == 4 and augment in ("full", "small_patches"):  # patch augmentation, and its small form
+        if self.directions == 4 and augment in (
+            "full",
+            "small_patches",
+        ):  # patch augmentation, and its small form
             return "CPC v2"
         return f"CPC, {self.directions} direction{'s' * (self.directions > 1)}"
 
@@ -156,8 +179,12 @@ class AMDIMConfig(ObjectiveSettings):
     NEGATIVES = True
 
     # --n_rkhs in README.md of the authors' code, github.com/Philip-Bachman/amdim-public; larger networks: 2048, 2560.
-    amdim_dim: int = width(1536, "Dimension of what is compared, at each depth", source="Bachman et al. 2019, code")
-    amdim_clip: float = rate(20.0, "Soft limit of scores, before their softmax", source="Bachman et al. 2019")
+    amdim_dim: int = width(
+        1536, "Dimension of what is compared, at each depth", source="Bachman et al. 2019, code"
+    )
+    amdim_clip: float = rate(
+        20.0, "Soft limit of scores, before their softmax", source="Bachman et al. 2019"
+    )
     amdim_penalty: float = setting(
         0.04, "Weight of squared scores", source="Bachman et al. 2019", minimum=0, maximum=LARGEST
     )
@@ -172,16 +199,23 @@ class InstanceBankConfig(ObjectiveSettings):
     PATCHES = False
 
     bank_dim: int = width(128, "Dimension of the vectors of the bank", source="Wu et al. 2018")
-    bank_temperature: float = rate(0.07, "Divisor of cosine similarities to the bank", source="Wu et al. 2018")
+    bank_temperature: float = rate(
+        0.07, "Divisor of cosine similarities to the bank", source="Wu et al. 2018"
+    )
     bank_negatives: int = count(
         4096,
         "Negatives: vectors of the bank that are drawn for each image; 0: all (full softmax)",
         source="Wu et al. 2018",
         minimum=0,
     )
-    bank_momentum: float = fraction(0.5, "Weight of a vector in the bank when its image is seen again")
+    bank_momentum: float = fraction(
+        0.5, "Weight of a vector in the bank when its image is seen again"
+    )
     bank_proximal: float = setting(
-        1.0, "Weight of the squared distance to an image's vector in the bank", minimum=0, maximum=LARGEST
+        1.0,
+        "Weight of the squared distance to an image's vector in the bank",
+        minimum=0,
+        maximum=LARGEST,
     )
 
 
@@ -194,9 +228,15 @@ class MoCoConfig(ObjectiveSettings):
     PATCHES = False
 
     moco_dim: int = width(128, "Dimension of queries and keys", source="He et al. 2019")
-    moco_temperature: float = rate(0.07, "Divisor of the similarities of queries and keys", source="He et al. 2019")
-    moco_momentum: float = fraction(0.999, "Momentum of the encoder of the keys", source="He et al. 2019")
-    queue_length: int = count(65_536, "Keys of earlier batches that are negatives", source="He et al. 2019")
+    moco_temperature: float = rate(
+        0.07, "Divisor of the similarities of queries and keys", source="He et al. 2019"
+    )
+    moco_momentum: float = fraction(
+        0.999, "Momentum of the encoder of the keys", source="He et al. 2019"
+    )
+    queue_length: int = count(
+        65_536, "Keys of earlier batches that are negatives", source="He et al. 2019"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,10 +248,14 @@ class BYOLConfig(ObjectiveSettings):
     PATCHES = False
     FEWEST = 2
 
-    byol_hidden: int = width(4096, "Units of the hidden layers of BYOL's heads", source="Grill et al. 2020")
+    byol_hidden: int = width(
+        4096, "Units of the hidden layers of BYOL's heads", source="Grill et al. 2020"
+    )
     byol_dim: int = width(256, "Dimension of BYOL's projections", source="Grill et al. 2020")
     byol_momentum: float = fraction(
-        0.996, "Momentum of the target network at the start; it rises to 1", source="Grill et al. 2020"
+        0.996,
+        "Momentum of the target network at the start; it rises to 1",
+        source="Grill et al. 2020",
     )
 
 
@@ -224,9 +268,15 @@ class VICRegConfig(ObjectiveSettings):
     PATCHES = False
     FEWEST = 2
 
-    vicreg_dim: int = width(8192, "Units of each layer of VICReg's expander", source="Bardes et al. 2022")
-    vicreg_invariance: float = rate(25.0, "Weight of the distance of two views", source="Bardes et al. 2022")
-    vicreg_variance: float = rate(25.0, "Weight of the hinge on standard deviations", source="Bardes et al. 2022")
+    vicreg_dim: int = width(
+        8192, "Units of each layer of VICReg's expander", source="Bardes et al. 2022"
+    )
+    vicreg_invariance: float = rate(
+        25.0, "Weight of the distance of two views", source="Bardes et al. 2022"
+    )
+    vicreg_variance: float = rate(
+        25.0, "Weight of the hinge on standard deviations", source="Bardes et al. 2022"
+    )
     vicreg_covariance: float = rate(1.0, "Weight of the covariances", source="Bardes et al. 2022")
 
 
@@ -240,9 +290,13 @@ class ExemplarConfig(ObjectiveSettings):
     FEWEST = 2
     NEGATIVES = True
 
-    exemplar_dim: int = width(4096, "Dimension of what is compared", source="Doersch & Zisserman 2017")
+    exemplar_dim: int = width(
+        4096, "Dimension of what is compared", source="Doersch & Zisserman 2017"
+    )
     exemplar_margin: float = rate(
-        0.5, "By how much another image is to be farther than the other view", source="Doersch & Zisserman 2017"
+        0.5,
+        "By how much another image is to be farther than the other view",
+        source="Doersch & Zisserman 2017",
     )
 
 
@@ -255,7 +309,9 @@ class DeepClusterConfig(ObjectiveSettings):
     PATCHES = False
 
     clusters: int = count(10_000, "Clusters of k-means", source="Caron et al. 2018", minimum=2)
-    cluster_dim: int = width(256, "Principal components that k-means sees", source="Caron et al. 2018")
+    cluster_dim: int = width(
+        256, "Principal components that k-means sees", source="Caron et al. 2018"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,15 +322,27 @@ class LocalAggregationConfig(ObjectiveSettings):
     TITLE = "Local aggregation"
     PATCHES = False
 
-    aggregation_dim: int = width(128, "Dimension of the vectors of the bank", source="Zhuang et al. 2019")
-    aggregation_temperature: float = rate(0.07, "Divisor of cosine similarities", source="Zhuang et al. 2019")
-    aggregation_momentum: float = fraction(
-        0.5, "Weight of a vector in the bank when its image is seen again", source="Zhuang et al. 2019"
+    aggregation_dim: int = width(
+        128, "Dimension of the vectors of the bank", source="Zhuang et al. 2019"
     )
-    background: int = count(4096, "Background neighbours: the nearest in the bank", source="Zhuang et al. 2019")
+    aggregation_temperature: float = rate(
+        0.07, "Divisor of cosine similarities", source="Zhuang et al. 2019"
+    )
+    aggregation_momentum: float = fraction(
+        0.5,
+        "Weight of a vector in the bank when its image is seen again",
+        source="Zhuang et al. 2019",
+    )
+    background: int = count(
+        4096, "Background neighbours: the nearest in the bank", source="Zhuang et al. 2019"
+    )
     # The authors' values: 3 of an AlexNet, 10 of a ResNet-50.
-    clusterings: int = count(3, "Clusterings whose clusters are close neighbours", source="Zhuang et al. 2019, code")
-    clusters_of_each: int = count(30_000, "Clusters of each clustering", source="Zhuang et al. 2019, code", minimum=2)
+    clusterings: int = count(
+        3, "Clusterings whose clusters are close neighbours", source="Zhuang et al. 2019, code"
+    )
+    clusters_of_each: int = count(
+        30_000, "Clusters of each clustering", source="Zhuang et al. 2019, code", minimum=2
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -285,16 +353,26 @@ class PIRLConfig(ObjectiveSettings):
     TITLE = "PIRL"
     PATCHES = False
 
-    pirl_dim: int = width(128, "Dimension of the vectors of the bank", source="Misra & van der Maaten 2019")
-    pirl_temperature: float = rate(0.07, "Divisor of cosine similarities", source="Misra & van der Maaten 2019")
+    pirl_dim: int = width(
+        128, "Dimension of the vectors of the bank", source="Misra & van der Maaten 2019"
+    )
+    pirl_temperature: float = rate(
+        0.07, "Divisor of cosine similarities", source="Misra & van der Maaten 2019"
+    )
     pirl_negatives: int = count(
-        32_000, "Negatives: vectors of the bank that are drawn for each image", source="Misra & van der Maaten 2019"
+        32_000,
+        "Negatives: vectors of the bank that are drawn for each image",
+        source="Misra & van der Maaten 2019",
     )
     pirl_momentum: float = fraction(
-        0.5, "Weight of a vector in the bank when its image is seen again", source="Misra & van der Maaten 2019"
+        0.5,
+        "Weight of a vector in the bank when its image is seen again",
+        source="Misra & van der Maaten 2019",
     )
     pirl_jigsaw: float = fraction(
-        0.5, "Weight of the jigsaw's loss; the image's has the rest", source="Misra & van der Maaten 2019"
+        0.5,
+        "Weight of the jigsaw's loss; the image's has the rest",
+        source="Misra & van der Maaten 2019",
     )
 
 
@@ -310,10 +388,14 @@ class CMCConfig(ObjectiveSettings):
     cmc_dim: int = width(128, "Dimension of the vectors of both banks", source="Tian et al. 2019")
     cmc_temperature: float = rate(0.07, "Divisor of cosine similarities", source="Tian et al. 2019")
     cmc_negatives: int = count(
-        16_384, "Negatives: vectors of the other view's bank that are drawn for each image", source="Tian et al. 2019"
+        16_384,
+        "Negatives: vectors of the other view's bank that are drawn for each image",
+        source="Tian et al. 2019",
     )
     cmc_momentum: float = fraction(
-        0.5, "Weight of a vector in the bank when its image is seen again", source="Tian et al. 2019"
+        0.5,
+        "Weight of a vector in the bank when its image is seen again",
+        source="Tian et al. 2019",
     )
 
 
@@ -363,8 +445,12 @@ class SumConfig(ObjectiveSettings):
         super().__post_init__()
         object.__setattr__(self, "TITLE", title("+".join(self.summed)))
         for name in ("PATCHES", "NEGATIVES"):
-            object.__setattr__(self, name, any(getattr(each, name) for each in self.summed.values()))
-        object.__setattr__(self, "NEEDS", next((each.NEEDS for each in self.summed.values() if each.NEEDS), ""))
+            object.__setattr__(
+                self, name, any(getattr(each, name) for each in self.summed.values())
+            )
+        object.__setattr__(
+            self, "NEEDS", next((each.NEEDS for each in self.summed.values() if each.NEEDS), "")
+        )
 
     def check_batch(self, batch_size: int, group: int) -> None:
         for each in self.summed.values():

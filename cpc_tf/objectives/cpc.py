@@ -77,9 +77,13 @@ class ContextBlock(keras.layers.Layer):
 class PixelCNN(keras.Model):
     """The context network g_phi, the `pixelCNN` listing: [B, R, C, D] -> [B, R, C, D]; row r sees rows <= r only."""
 
-    def __init__(self, blocks: int, width: int, output_width: int, dtype: str, name: str = "context"):
+    def __init__(
+        self, blocks: int, width: int, output_width: int, dtype: str, name: str = "context"
+    ):
         super().__init__(name=name, dtype=dtype)
-        self.blocks = [ContextBlock(width, output_width, dtype, f"block{i + 1}") for i in range(blocks)]
+        self.blocks = [
+            ContextBlock(width, output_width, dtype, f"block{i + 1}") for i in range(blocks)
+        ]
 
     def call(self, latents: tf.Tensor) -> tf.Tensor:
         for block in self.blocks:
@@ -96,13 +100,17 @@ class Direction(keras.layers.Layer):
         self.context = PixelCNN(config.context_blocks, config.context_dim, latent_dim, dtype)
         self.target = Conv(config.target_dim, [1, 1], dtype=dtype, name="target")
         self.offsets = range(config.steps_to_ignore + 1, config.steps_to_predict + 1)
-        self.heads = [Conv(config.target_dim, [1, 1], dtype=dtype, name=f"predict{k}") for k in self.offsets]
+        self.heads = [
+            Conv(config.target_dim, [1, 1], dtype=dtype, name=f"predict{k}") for k in self.offsets
+        ]
 
     def call(self, latents: tf.Tensor) -> Embeddings:
         """Returns 'targets' [B, R, C, T] and for each offset k the 'predictions{k}' of them, [B, R - k, C, T]."""
         rows = latents.shape[1]
         # The last rows predict nothing, and no other row's context sees them.
-        predicting, _ = tf.split(latents, [rows - self.offsets[0], self.offsets[0]], axis=1)  # faster than a slice
+        predicting, _ = tf.split(
+            latents, [rows - self.offsets[0], self.offsets[0]], axis=1
+        )  # faster than a slice
         context = self.context(predicting)
         embeddings = {"targets": tf.cast(self.target(latents), tf.float32)}
         for offset, head in zip(self.offsets, self.heads):
@@ -148,7 +156,11 @@ class CPC(Contrastive):
 
     @property
     def metric_names(self) -> list[str]:
-        return [*(f"{kind}/{name}" for name in self.heads for kind in ("loss", "accuracy")), "accuracy", "bound"]
+        return [
+            *(f"{kind}/{name}" for name in self.heads for kind in ("loss", "accuracy")),
+            "accuracy",
+            "bound",
+        ]
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
         """Encodes patches [B, R, C, P, P, 3]; returns 'latents' [B, R, C, D] and each direction's embeddings."""
@@ -166,9 +178,18 @@ class CPC(Contrastive):
         """Sums the losses of all directions."""
         predictions, metrics = {}, {}
         for name, head in self.heads.items():
-            mine = {key.split("/")[1]: values for key, values in embeddings.items() if key.startswith(f"{name}/")}
+            mine = {
+                key.split("/")[1]: values
+                for key, values in embeddings.items()
+                if key.startswith(f"{name}/")
+            }
             predictions[name] = prediction = head.compare(mine, pools[f"{name}/targets"])
-            metrics[f"loss/{name}"], metrics[f"accuracy/{name}"] = prediction.loss, prediction.accuracy
+            metrics[f"loss/{name}"], metrics[f"accuracy/{name}"] = (
+                prediction.loss,
+                prediction.accuracy,
+            )
         for name in ("accuracy", "bound"):
-            metrics[name] = tf.add_n([getattr(p, name) for p in predictions.values()]) / len(predictions)
+            metrics[name] = tf.add_n([getattr(p, name) for p in predictions.values()]) / len(
+                predictions
+            )
         return Output(tf.add_n([p.loss for p in predictions.values()]), metrics, None)

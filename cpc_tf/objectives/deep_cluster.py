@@ -32,7 +32,9 @@ def clusters_of(features: np.ndarray, count: int, components: int, seed: int) ->
         return np.zeros(len(features), np.int64)
     reduced = reduced[:, is_real] / np.sqrt(variance[is_real])
     reduced /= np.maximum(np.linalg.norm(reduced, axis=1, keepdims=True), 1e-12)
-    labels = KMeans(min(count, len(reduced)), n_init=1, max_iter=20, random_state=seed).fit_predict(reduced)
+    labels = KMeans(min(count, len(reduced)), n_init=1, max_iter=20, random_state=seed).fit_predict(
+        reduced
+    )
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
@@ -83,8 +85,12 @@ class DeepCluster(Objective):
         is_right = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), labels)
         return Output(loss, {"accuracy": tf.reduce_mean(tf.cast(is_right, tf.float32))}, latents)
 
-    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> Sequence[tf.Variable]:
-        labels = clusters_of(encode_all(), self.settings.clusters, self.settings.cluster_dim, seed=epoch)
+    def between_epochs(
+        self, epoch: int, encode_all: Callable[[], np.ndarray]
+    ) -> Sequence[tf.Variable]:
+        labels = clusters_of(
+            encode_all(), self.settings.clusters, self.settings.cluster_dim, seed=epoch
+        )
         sizes = np.bincount(labels)
         self.cluster.assign(labels.astype(np.int32))
         self.weight.assign((len(labels) / len(sizes) / sizes[labels]).astype(np.float32))

@@ -16,7 +16,9 @@ from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Outp
 from cpc_tf.objectives.config import ExemplarConfig
 
 
-def triplet_loss(vectors: tf.Tensor, candidates: Pool, margin: float) -> tuple[tf.Tensor, tf.Tensor]:
+def triplet_loss(
+    vectors: tf.Tensor, candidates: Pool, margin: float
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes max(0, D(a, p) - D(a, n) + margin), D being 1 - cosine, with each other image of the group as n.
 
     Args:
@@ -64,5 +66,7 @@ class Exemplar(Contrastive):
 
     def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
         """Computes the mean loss of B images."""
-        loss, accuracy = triplet_loss(embeddings["vectors"], pools["vectors"], self.settings.exemplar_margin)
+        loss, accuracy = triplet_loss(
+            embeddings["vectors"], pools["vectors"], self.settings.exemplar_margin
+        )
         return Output(loss, {"accuracy": accuracy}, None)

@@ -18,7 +18,9 @@ class Head(keras.layers.Layer):
 
     def __init__(self, widths: Sequence[int], dtype: str, name: str):
         super().__init__(name=name, dtype=dtype)
-        self.hidden = [keras.layers.Dense(width, dtype=dtype, use_bias=False) for width in widths[:-1]]
+        self.hidden = [
+            keras.layers.Dense(width, dtype=dtype, use_bias=False) for width in widths[:-1]
+        ]
         self.scales = [Scale() for _ in self.hidden]
         self.last = keras.layers.Dense(widths[-1], dtype="float32")
 

@@ -17,7 +17,9 @@ from cpc_tf.objectives.config import InstanceConfig
 VIEWS = 2
 
 
-def other_view(projections: tf.Tensor, candidates: Pool, temperature: float) -> tuple[tf.Tensor, tf.Tensor]:
+def other_view(
+    projections: tf.Tensor, candidates: Pool, temperature: float
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes the NT-Xent loss: finding the other view of an image among all other views of its group.
 
         projections = tf.math.l2_normalize(tf.random.normal([256, 2, 128]), axis=2)
@@ -33,7 +35,9 @@ def other_view(projections: tf.Tensor, candidates: Pool, temperature: float) -> 
     """
     groups, images, views, dim = candidates.values.shape
     queries = tf.reshape(projections, [groups, -1, dim])  # [G, 2*B/G, T]
-    logits = matmul(queries, tf.reshape(candidates.values, [groups, images * views, dim])) / temperature  # [G, .., 2*N]
+    logits = (
+        matmul(queries, tf.reshape(candidates.values, [groups, images * views, dim])) / temperature
+    )  # [G, .., 2*N]
     index = candidates.first * views + tf.range(queries.shape[1])
     itself = tf.equal(index[:, None], tf.range(images * views))  # a view is no candidate for itself
     logits = tf.where(itself, -1e9, logits)
@@ -57,7 +61,9 @@ class Instance(Contrastive):
 
     def __init__(self, encoder: Network, settings: InstanceConfig, precision: str = "float32"):
         super().__init__(encoder, settings, precision)
-        self.hidden = keras.layers.Dense(encoder.feature_dim, "relu", dtype=self.dtype_policy, name="hidden")
+        self.hidden = keras.layers.Dense(
+            encoder.feature_dim, "relu", dtype=self.dtype_policy, name="hidden"
+        )
         self.head = keras.layers.Dense(settings.projection_dim, dtype="float32", name="head")
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
@@ -72,6 +78,8 @@ class Instance(Contrastive):
     def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
         """Computes the mean loss of 2 * B views."""
         candidates = pools["projections"]
-        loss, accuracy = other_view(embeddings["projections"], candidates, self.settings.temperature)
+        loss, accuracy = other_view(
+            embeddings["projections"], candidates, self.settings.temperature
+        )
         bound = math.log(max(1, candidates.values.shape[1] * VIEWS - 1)) - loss
         return Output(loss, {"accuracy": accuracy, "bound": bound}, None)

@@ -24,7 +24,9 @@ class InstanceBank(Banked):
     SUMMARY = "instance discrimination with a memory bank (Wu et al., CVPR 2018)"
     VIEW = SeveralCrops(1)
     FIGURES: ClassVar = {
-        "loss": Figure("loss of the image among those of the bank, with the distance to its vector", "{:.3f}"),
+        "loss": Figure(
+            "loss of the image among those of the bank, with the distance to its vector", "{:.3f}"
+        ),
         "distance": Figure("squared distance to the image's vector in the bank", "{:.3f}"),
         **SPREAD,
     }
@@ -34,9 +36,16 @@ class InstanceBank(Banked):
         super().__init__(encoder, settings, precision, settings.bank_dim, settings.bank_momentum)
 
     def compared(
-        self, vectors: tf.Tensor, view: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int, training: bool
+        self,
+        vectors: tf.Tensor,
+        view: tf.Tensor,
+        index: tf.Tensor,
+        step: tf.Tensor | int,
+        training: bool,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        distance = tf.reduce_mean(tf.reduce_sum(tf.square(vectors - tf.gather(self.bank.values, index)), 1))
+        distance = tf.reduce_mean(
+            tf.reduce_sum(tf.square(vectors - tf.gather(self.bank.values, index)), 1)
+        )
         count, temperature = self.settings.bank_negatives, self.settings.bank_temperature
         if count:
             loss = self.bank.nce_loss(vectors, index, step, count, temperature)

@@ -17,7 +17,12 @@ from cpc_tf.objectives.config import LocalAggregationConfig
 
 
 def aggregation_loss(
-    vectors: tf.Tensor, index: tf.Tensor, bank: tf.Tensor, clusters: tf.Tensor, background: int, temperature: float
+    vectors: tf.Tensor,
+    index: tf.Tensor,
+    bank: tf.Tensor,
+    clusters: tf.Tensor,
+    background: int,
+    temperature: float,
 ) -> tf.Tensor:
     """Returns the mean of -log(P(close and background) / P(background)), float32 scalar (their eq. 3 to 5).
 
@@ -29,7 +34,9 @@ def aggregation_loss(
       background: how many nearest vectors of the bank are background neighbours.
       temperature: divisor of cosines.
     """
-    cosines, near = tf.math.top_k(tf.matmul(vectors, bank, transpose_b=True), min(background, bank.shape[0]))  # [B, K]
+    cosines, near = tf.math.top_k(
+        tf.matmul(vectors, bank, transpose_b=True), min(background, bank.shape[0])
+    )  # [B, K]
     of_image = tf.gather(clusters, index, axis=1)  # [H, B]
     is_close = tf.reduce_any(tf.gather(clusters, near, axis=1) == of_image[:, :, None], 0)  # [B, K]
     # The image itself is in its clusters: it is close also where it is not among the background neighbours.
@@ -50,12 +57,19 @@ class LocalAggregation(Banked):
     NAME = "local_aggregation"
     SUMMARY = "local aggregation (Zhuang et al., ICCV 2019)"
     VIEW = SeveralCrops(1)
-    FIGURES: ClassVar = {"loss": Figure("-log of the close among the background neighbours", "{:.3f}"), **SPREAD}
+    FIGURES: ClassVar = {
+        "loss": Figure("-log of the close among the background neighbours", "{:.3f}"),
+        **SPREAD,
+    }
     metric_names = ()
     PERIODIC = True
 
-    def __init__(self, encoder: Network, settings: LocalAggregationConfig, precision: str = "float32"):
-        super().__init__(encoder, settings, precision, settings.aggregation_dim, settings.aggregation_momentum)
+    def __init__(
+        self, encoder: Network, settings: LocalAggregationConfig, precision: str = "float32"
+    ):
+        super().__init__(
+            encoder, settings, precision, settings.aggregation_dim, settings.aggregation_momentum
+        )
 
     def prepare(self, images: int, train_steps: int) -> None:
         super().prepare(images, train_steps)
@@ -63,18 +77,32 @@ class LocalAggregation(Banked):
         self.clusters = memory.variable(each, "clusters") if images else each
 
     def compared(
-        self, vectors: tf.Tensor, view: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int, training: bool
+        self,
+        vectors: tf.Tensor,
+        view: tf.Tensor,
+        index: tf.Tensor,
+        step: tf.Tensor | int,
+        training: bool,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         background, temperature = self.settings.background, self.settings.aggregation_temperature
-        return aggregation_loss(vectors, index, self.bank.values, self.clusters, background, temperature), {}
+        return aggregation_loss(
+            vectors, index, self.bank.values, self.clusters, background, temperature
+        ), {}
 
-    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> Sequence[tf.Variable]:
+    def between_epochs(
+        self, epoch: int, encode_all: Callable[[], np.ndarray]
+    ) -> Sequence[tf.Variable]:
         """Clusters the bank; before the first epoch, when it is random, each image is a cluster of its own."""
         if epoch:
             from sklearn.cluster import KMeans  # takes a second
 
             bank, count = self.bank.values.numpy(), self.settings.clusterings
             most = min(self.settings.clusters_of_each, len(bank))
-            kmeans = [KMeans(most, n_init=1, max_iter=20, random_state=epoch * count + i) for i in range(count)]
-            self.clusters.assign(np.stack([each.fit_predict(bank) for each in kmeans]).astype(np.int32))
+            kmeans = [
+                KMeans(most, n_init=1, max_iter=20, random_state=epoch * count + i)
+                for i in range(count)
+            ]
+            self.clusters.assign(
+                np.stack([each.fit_predict(bank) for each in kmeans]).astype(np.int32)
+            )
         return ()

@@ -42,7 +42,9 @@ class Bank(tf.Module):
 
     def __init__(self, images: int, dim: int, seed: int = 0):
         super().__init__(name="bank")
-        self.values = variable(unit_vectors(images, dim, seed), "values") if images else tf.zeros([1, dim])
+        self.values = (
+            variable(unit_vectors(images, dim, seed), "values") if images else tf.zeros([1, dim])
+        )
 
     def update(self, index: tf.Tensor, vectors: tf.Tensor, momentum: float) -> None:
         """Mixes vectors [B, dim] into the rows `index`, int32 [B], of length 1 then; `momentum`: the old rows' part."""
@@ -50,7 +52,12 @@ class Bank(tf.Module):
         overwrite(self.values, index, tf.math.l2_normalize(mixed, axis=1))
 
     def nce_loss(
-        self, vectors: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int, count: int, temperature: float
+        self,
+        vectors: tf.Tensor,
+        index: tf.Tensor,
+        step: tf.Tensor | int,
+        count: int,
+        temperature: float,
     ) -> tf.Tensor:
         """Returns the mean loss of noise-contrastive estimation, float32 scalar (Wu et al. 2018, eq. 4 to 8).
 
@@ -68,11 +75,17 @@ class Bank(tf.Module):
             seed = tf.stack([tf.cast(step, tf.int64), image])
             return tf.random.stateless_uniform([count], seed, maxval=images, dtype=tf.int32)
 
-        noise = tf.map_fn(draw, index, fn_output_signature=tf.TensorSpec([count], tf.int32))  # [B, M]
-        candidates = tf.gather(self.values, tf.concat([tf.cast(index, tf.int32)[:, None], noise], 1))  # [B, 1+M, dim]
+        noise = tf.map_fn(
+            draw, index, fn_output_signature=tf.TensorSpec([count], tf.int32)
+        )  # [B, M]
+        candidates = tf.gather(
+            self.values, tf.concat([tf.cast(index, tf.int32)[:, None], noise], 1)
+        )  # [B, 1+M, dim]
         # Z / images: the mean of exp(v . f / temperature) over random f of length 1.
         mean = float(hyp0f1(vectors.shape[1] / 2, 0.25 / temperature**2))
-        ratio = tf.exp(tf.einsum("bt,bmt->bm", vectors, candidates) / temperature) / mean  # P(i|v) times the images
+        ratio = (
+            tf.exp(tf.einsum("bt,bmt->bm", vectors, candidates) / temperature) / mean
+        )  # P(i|v) times the images
         data = tf.math.log(ratio[:, 0] / (ratio[:, 0] + count))
         return -tf.reduce_mean(data + tf.reduce_sum(tf.math.log(count / (ratio[:, 1:] + count)), 1))
 
@@ -101,7 +114,9 @@ def copy_of(encoder: Network, precision: str) -> Network:
 
 
 def follow(
-    copies: Sequence[keras.layers.Layer], originals: Sequence[keras.layers.Layer], momentum: tf.Tensor | float
+    copies: Sequence[keras.layers.Layer],
+    originals: Sequence[keras.layers.Layer],
+    momentum: tf.Tensor | float,
 ) -> None:
     """Moves weights towards others: copy = momentum * copy + (1 - momentum) * original; 0 makes them equal.
 
@@ -110,7 +125,11 @@ def follow(
 
     def by_path(layer: keras.layers.Layer) -> dict[str | int, tf.Variable]:
         # The order of a model's `weights` is another one where nothing is trained.
-        return layer.get_weight_paths() if isinstance(layer, keras.Model) else dict(enumerate(layer.weights))
+        return (
+            layer.get_weight_paths()
+            if isinstance(layer, keras.Model)
+            else dict(enumerate(layer.weights))
+        )
 
     for copy, original in zip(copies, originals):
         learned, copied = {id(weight) for weight in original.trainable_weights}, by_path(copy)

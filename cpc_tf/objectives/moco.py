@@ -40,11 +40,15 @@ class MoCo(Objective):
         super().__init__(encoder, settings, precision)
         if encoder.config.norm == "batch":
             raise ConfigError(
-                "norm", "batch", "its statistics would tell --objective=moco which key to find; take --norm=layer"
+                "norm",
+                "batch",
+                "its statistics would tell --objective=moco which key to find; take --norm=layer",
             )
         self.head = keras.layers.Dense(settings.moco_dim, dtype="float32", name="head")
         self.key_encoder = memory.copy_of(encoder, precision)
-        self.key_head = keras.layers.Dense(settings.moco_dim, dtype="float32", name="key_head", trainable=False)
+        self.key_head = keras.layers.Dense(
+            settings.moco_dim, dtype="float32", name="key_head", trainable=False
+        )
         self.queue = memory.Queue(settings.queue_length, settings.moco_dim)
 
     def begin(self) -> None:
@@ -63,5 +67,9 @@ class MoCo(Objective):
         return Output(loss, {"accuracy": accuracy}, latents, {"keys": keys})
 
     def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
-        memory.follow([self.key_encoder, self.key_head], [self.encoder, self.head], self.settings.moco_momentum)
+        memory.follow(
+            [self.key_encoder, self.key_head],
+            [self.encoder, self.head],
+            self.settings.moco_momentum,
+        )
         self.queue.push(kept["keys"])

@@ -16,7 +16,9 @@ from cpc_tf.objectives.config import PIRLConfig
 CELLS = 3  # on a side of the jigsaw
 
 
-def nce_loss(positives: tf.Tensor, vectors: tf.Tensor, negatives: tf.Tensor, temperature: float) -> tf.Tensor:
+def nce_loss(
+    positives: tf.Tensor, vectors: tf.Tensor, negatives: tf.Tensor, temperature: float
+) -> tf.Tensor:
     """Returns the mean of -log h(p, v) - sum over n of log(1 - h(n, v)), float32 scalar (their eq. 3, 4).
 
     h(m, v) = e(m, v) / (e(m, v) + sum over n of e(n, v)), with e = exp(cosine / temperature).
@@ -53,30 +55,49 @@ class PIRL(Banked):
     def __init__(self, encoder: Network, settings: PIRLConfig, precision: str = "float32"):
         super().__init__(encoder, settings, precision, settings.pirl_dim, settings.pirl_momentum)
         self.cell, self.jigsaw = (
-            keras.layers.Dense(settings.pirl_dim, dtype="float32", name=name) for name in ("cell", "jigsaw")
+            keras.layers.Dense(settings.pirl_dim, dtype="float32", name=name)
+            for name in ("cell", "jigsaw")
         )
 
     def compared(
-        self, vectors: tf.Tensor, view: tf.Tensor, index: tf.Tensor, step: tf.Tensor | int, training: bool
+        self,
+        vectors: tf.Tensor,
+        view: tf.Tensor,
+        index: tf.Tensor,
+        step: tf.Tensor | int,
+        training: bool,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         side, batch, images = view.shape[2] // CELLS, view.shape[0], self.bank.values.shape[0]
-        rows = tf.stack(tf.split(view[:, 1, : CELLS * side, : CELLS * side], CELLS, 1), 1)  # [B, 3, S/3, S, 3]
+        rows = tf.stack(
+            tf.split(view[:, 1, : CELLS * side, : CELLS * side], CELLS, 1), 1
+        )  # [B, 3, S/3, S, 3]
         cells = tf.concat(tf.split(rows, CELLS, 3), 1)  # [B, 9, S/3, S/3, 3]
         of_cells = self.cell(self.encode(cells, training))  # [B, 9, T]
 
-        def draw(image: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:  # functions of the image and the step alone
+        def draw(
+            image: tf.Tensor,
+        ) -> tuple[tf.Tensor, tf.Tensor]:  # functions of the image and the step alone
             seed = tf.stack([tf.cast(step, tf.int64), image])
             # Of whole numbers: XLA draws other fractions.
             order = tf.argsort(tf.random.stateless_uniform([CELLS**2], seed, None, None, tf.int32))
-            return order, tf.random.stateless_uniform([self.settings.pirl_negatives], seed, 0, images, tf.int32)
+            return order, tf.random.stateless_uniform(
+                [self.settings.pirl_negatives], seed, 0, images, tf.int32
+            )
 
-        signature = tf.TensorSpec([CELLS**2], tf.int32), tf.TensorSpec([self.settings.pirl_negatives], tf.int32)
+        signature = (
+            tf.TensorSpec([CELLS**2], tf.int32),
+            tf.TensorSpec([self.settings.pirl_negatives], tf.int32),
+        )
         order, noise = tf.map_fn(draw, index, fn_output_signature=signature)
         shuffled = tf.reshape(tf.gather(of_cells, order, batch_dims=1), [batch, -1])  # [B, 9*T]
         jigsaws = tf.math.l2_normalize(self.jigsaw(shuffled), axis=1)  # [B, T]
-        positives, negatives = tf.gather(self.bank.values, index), tf.gather(self.bank.values, noise)
+        positives, negatives = (
+            tf.gather(self.bank.values, index),
+            tf.gather(self.bank.values, noise),
+        )
         of_image, of_jigsaw = (
-            nce_loss(positives, each, negatives, self.settings.pirl_temperature) for each in (vectors, jigsaws)
+            nce_loss(positives, each, negatives, self.settings.pirl_temperature)
+            for each in (vectors, jigsaws)
         )
         loss = self.settings.pirl_jigsaw * of_jigsaw + (1.0 - self.settings.pirl_jigsaw) * of_image
         return loss, {"jigsaw": of_jigsaw}

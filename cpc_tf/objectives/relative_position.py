@@ -13,7 +13,9 @@ from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, classify, 
 from cpc_tf.objectives.config import RelativePositionConfig
 
 # (rows down, columns right) of the eight neighbours, row by row.
-NEIGHBOURS = [(row, column) for row in (-1, 0, 1) for column in (-1, 0, 1) if (row, column) != (0, 0)]
+NEIGHBOURS = [
+    (row, column) for row in (-1, 0, 1) for column in (-1, 0, 1) if (row, column) != (0, 0)
+]
 
 
 def pairs(latents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -29,7 +31,9 @@ def pairs(latents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     _, rows, columns, dim = latents.shape
     centre = latents[:, 1:-1, 1:-1]  # [B, R-2, C-2, D]
     shifted = [latents[:, 1 + i : rows - 1 + i, 1 + j : columns - 1 + j] for i, j in NEIGHBOURS]
-    both = tf.stack([tf.concat([centre, neighbour], -1) for neighbour in shifted])  # [8, B, R-2, C-2, 2*D]
+    both = tf.stack(
+        [tf.concat([centre, neighbour], -1) for neighbour in shifted]
+    )  # [8, B, R-2, C-2, 2*D]
     flat = tf.reshape(both, [-1, 2 * dim])
     return flat, tf.repeat(tf.range(len(NEIGHBOURS)), flat.shape[0] // len(NEIGHBOURS))
 
@@ -54,10 +58,16 @@ class RelativePosition(Objective):
     OF_WHOLE_BATCH = "mean and variance of the latents"
     EXCHANGES = True
 
-    def __init__(self, encoder: Network, settings: RelativePositionConfig, precision: str = "float32"):
+    def __init__(
+        self, encoder: Network, settings: RelativePositionConfig, precision: str = "float32"
+    ):
         super().__init__(encoder, settings, precision)
-        self.patch = keras.layers.Dense(encoder.feature_dim, "relu", dtype=self.dtype_policy, name="patch")
-        self.hidden = keras.layers.Dense(encoder.feature_dim, "relu", dtype=self.dtype_policy, name="hidden")
+        self.patch = keras.layers.Dense(
+            encoder.feature_dim, "relu", dtype=self.dtype_policy, name="patch"
+        )
+        self.hidden = keras.layers.Dense(
+            encoder.feature_dim, "relu", dtype=self.dtype_policy, name="hidden"
+        )
         self.head = keras.layers.Dense(len(NEIGHBOURS), dtype="float32", name="head")
 
     def call(self, view: tf.Tensor, training: bool = False, first: tf.Tensor | int = 0) -> Output:

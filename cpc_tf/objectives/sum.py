@@ -28,7 +28,10 @@ class Sum(Objective):
 
     def __init__(self, encoder: Network, settings: config.SumConfig, precision: str = "float32"):
         super().__init__(encoder, settings, precision)
-        self.summed = {name: kind(encoder, settings.summed[name], precision) for name, kind in self.KINDS.items()}
+        self.summed = {
+            name: kind(encoder, settings.summed[name], precision)
+            for name, kind in self.KINDS.items()
+        }
 
     @property
     def objectives(self) -> list[Objective]:
@@ -36,7 +39,11 @@ class Sum(Objective):
 
     @property
     def metric_names(self) -> list[str]:
-        return [f"{name}/{metric}" for name, each in self.summed.items() for metric in ("loss", *each.metric_names)]
+        return [
+            f"{name}/{metric}"
+            for name, each in self.summed.items()
+            for metric in ("loss", *each.metric_names)
+        ]
 
     def prepare(self, images: int, train_steps: int) -> None:
         for each in self.summed.values():
@@ -64,20 +71,34 @@ class Sum(Objective):
             outputs[name] = (compute if exchanges else self.compiled(compute))(view[name])
         metrics, kept = {}, {}
         for name, output in outputs.items():
-            metrics.update({f"{name}/{key}": x for key, x in {"loss": output.loss, **output.metrics}.items()})
+            metrics.update(
+                {f"{name}/{key}": x for key, x in {"loss": output.loss, **output.metrics}.items()}
+            )
             kept.update({f"{name}/{key}": x for key, x in (output.kept or {}).items()})
-        latents = next((output.latents for output in outputs.values() if output.latents is not None), None)
-        return Output(tf.add_n([output.loss for output in outputs.values()]), metrics, latents, kept)
+        latents = next(
+            (output.latents for output in outputs.values() if output.latents is not None), None
+        )
+        return Output(
+            tf.add_n([output.loss for output in outputs.values()]), metrics, latents, kept
+        )
 
     def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         for name, each in self.summed.items():
-            own = {key.removeprefix(f"{name}/"): x for key, x in kept.items() if key.startswith(f"{name}/")}
+            own = {
+                key.removeprefix(f"{name}/"): x
+                for key, x in kept.items()
+                if key.startswith(f"{name}/")
+            }
             each.after_step(own, step)
 
-    def between_epochs(self, epoch: int, encode_all: Callable[[], np.ndarray]) -> Sequence[tf.Variable]:
+    def between_epochs(
+        self, epoch: int, encode_all: Callable[[], np.ndarray]
+    ) -> Sequence[tf.Variable]:
         encode_all = functools.cache(encode_all)
         periodic = [each for each in self.summed.values() if each.PERIODIC]
-        return [variable for each in periodic for variable in each.between_epochs(epoch, encode_all)]
+        return [
+            variable for each in periodic for variable in each.between_epochs(epoch, encode_all)
+        ]
 
 
 @functools.cache

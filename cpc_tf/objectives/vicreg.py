@@ -25,7 +25,9 @@ def variance_and_covariance(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     variance = tf.reduce_sum(tf.square(centred), 0) / divisor  # [T]
     hinge = tf.reduce_mean(tf.nn.relu(1.0 - tf.sqrt(variance + 1e-4)))
     covariance = tf.matmul(centred, centred, transpose_a=True) / divisor  # [T, T]
-    others = tf.reduce_sum(tf.square(covariance)) - tf.reduce_sum(tf.square(tf.linalg.diag_part(covariance)))
+    others = tf.reduce_sum(tf.square(covariance)) - tf.reduce_sum(
+        tf.square(tf.linalg.diag_part(covariance))
+    )
     return hinge, others / dim
 
 

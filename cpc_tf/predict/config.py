@@ -33,13 +33,17 @@ class PredictConfig(Settings):
         "Directory of a classifier or a detector that cpc-tf export wrote",
         needed="an exported classifier or detector, e.g. --model=runs/first/classifier",
     )
-    pictures: str = setting("", f"Pictures to predict: {PICTURES} for such a list on standard input", needed=PICTURES)
+    pictures: str = setting(
+        "", f"Pictures to predict: {PICTURES} for such a list on standard input", needed=PICTURES
+    )
     output: str = setting(
         "",
         "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a detector also .json (COCO) or "
         "a folder (a file a picture, see --boxes_format); empty: none",
     )
-    sheet: str = setting("", "PNG to draw with at most 60 pictures and what was predicted, the least sure first")
+    sheet: str = setting(
+        "", "PNG to draw with at most 60 pictures and what was predicted, the least sure first"
+    )
     drawn: str = setting("", "Folder for all pictures with their boxes drawn, of a detector")
     least_score: float = setting(
         RECOMMENDED,
@@ -54,7 +58,8 @@ class PredictConfig(Settings):
         maximum=1,
     )
     coco_ids: str = setting(
-        "", "COCO JSON of the pictures, whose ids of images and categories --output=FILE.json takes, for loadRes"
+        "",
+        "COCO JSON of the pictures, whose ids of images and categories --output=FILE.json takes, for loadRes",
     )
     boxes_format: str = setting(
         VOC,
@@ -73,12 +78,20 @@ class PredictConfig(Settings):
     def check(self):
         if self.output and self.format not in (CSV, JSON_LINES, COCO, STDOUT, ""):
             raise ConfigError(
-                "output", self.output, f"must end with {CSV}, {JSON_LINES} or {COCO}, or be a folder or -"
+                "output",
+                self.output,
+                f"must end with {CSV}, {JSON_LINES} or {COCO}, or be a folder or -",
             )
         if self.boxes_format != VOC and (self.format or not self.output):
-            raise ConfigError("boxes_format", self.boxes_format, f"goes with a folder, not --output={self.output}")
+            raise ConfigError(
+                "boxes_format", self.boxes_format, f"goes with a folder, not --output={self.output}"
+            )
         if self.coco_ids and self.format != COCO:
-            raise ConfigError("coco_ids", self.coco_ids, f"goes with --output=FILE{COCO}, not --output={self.output}")
+            raise ConfigError(
+                "coco_ids",
+                self.coco_ids,
+                f"goes with --output=FILE{COCO}, not --output={self.output}",
+            )
 
     def check_complete(self):
         super().check_complete()
@@ -90,4 +103,8 @@ class PredictConfig(Settings):
     @property
     def format(self) -> str:
         """CSV, JSON_LINES, COCO, STDOUT; '' for a folder."""
-        return STDOUT if self.output == STDOUT else os.path.splitext(self.output.rstrip("/"))[1].lower()
+        return (
+            STDOUT
+            if self.output == STDOUT
+            else os.path.splitext(self.output.rstrip("/"))[1].lower()
+        )

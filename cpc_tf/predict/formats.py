@@ -31,7 +31,9 @@ def check(config: PredictConfig, model: Model, names: Sequence[str]) -> None:
     """Raises ConfigError if the outputs of the settings do not go with the model or with the names of the pictures."""
     if not model.is_detector:
         if config.drawn:
-            raise ConfigError(f"--drawn={config.drawn}: a classifier finds no boxes; --sheet draws its predictions")
+            raise ConfigError(
+                f"--drawn={config.drawn}: a classifier finds no boxes; --sheet draws its predictions"
+            )
         if config.output and config.format in (COCO, ""):
             raise ConfigError(
                 f"--output={config.output}: a classifier finds no boxes; choose a file that ends with .csv or .jsonl"
@@ -42,7 +44,9 @@ def check(config: PredictConfig, model: Model, names: Sequence[str]) -> None:
             other = places.setdefault(place("", name, ""), name)
             if other != name:
                 flag = "drawn" if config.drawn else "output"
-                raise ConfigError(f"--{flag}: {other} and {name} differ in their endings only; rename one of them")
+                raise ConfigError(
+                    f"--{flag}: {other} and {name} differ in their endings only; rename one of them"
+                )
 
 
 def check_new(output: str) -> None:
@@ -58,7 +62,9 @@ def check_new(output: str) -> None:
 
 
 @contextlib.contextmanager
-def opened(config: PredictConfig, model: Model, ids: Ids | None) -> Iterator[Callable[[Sequence[Record]], None]]:
+def opened(
+    config: PredictConfig, model: Model, ids: Ids | None
+) -> Iterator[Callable[[Sequence[Record]], None]]:
     """Yields a function that takes the records of an --output in order; the output is finished where the context ends.
 
     CSV and JSON lines grow in a file beside it, with the ending PART; on standard output rows appear as they come.
@@ -111,7 +117,9 @@ def _growing(path: str) -> Iterator[Callable[[str], None]]:
         file = open(part, "ab", buffering=0)  # noqa: SIM115 (its errors are those of writing; those within are not)
         if not _is_mine(file, part):
             file.close()
-            raise ConfigError(f"--output={path}: another process is writing {part}; wait, or choose another name")
+            raise ConfigError(
+                f"--output={path}: another process is writing {part}; wait, or choose another name"
+            )
         file.truncate(0)
 
     def append(text: str) -> None:
@@ -157,7 +165,9 @@ def _print(text: str) -> None:
     except OSError as error:
         # What did not fit would be tried again as Python ends, with a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise NotWritten(f"--output=-: standard output cannot be written ({reason(error)})") from error
+        raise NotWritten(
+            f"--output=-: standard output cannot be written ({reason(error)})"
+        ) from error
 
 
 def head(form: str, model: Model) -> str:
@@ -185,7 +195,11 @@ def columns(model: Model) -> list[str]:
     if model.is_detector:
         return ["file", "label", "score", "ymin", "xmin", "ymax", "xmax", "error"]
     best = 1 if model.multi_label else BEST
-    numbered = (f"{name}_{i}" if i > 1 else name for i in range(1, best + 1) for name in ("label", "probability"))
+    numbered = (
+        f"{name}_{i}" if i > 1 else name
+        for i in range(1, best + 1)
+        for name in ("label", "probability")
+    )
     return ["file", *numbered, "error"]
 
 
@@ -218,10 +232,17 @@ def coco(records: Sequence[Detected], ids: Ids) -> str:
     for number, record in zip(ids.images, records):
         if record.error:
             continue
-        images.append({"id": number, "file_name": record.file, "height": record.height, "width": record.width})
+        images.append(
+            {"id": number, "file_name": record.file, "height": record.height, "width": record.width}
+        )
         for label, score, ymin, xmin, ymax, xmax in record.boxes:
             box = [xmin, ymin, xmax - xmin, ymax - ymin]
-            about = {"id": len(annotations) + 1, "image_id": number, "category_id": ids.categories[label], "iscrowd": 0}
+            about = {
+                "id": len(annotations) + 1,
+                "image_id": number,
+                "category_id": ids.categories[label],
+                "iscrowd": 0,
+            }
             annotations.append({**about, "bbox": box, "area": box[2] * box[3], "score": score})
     categories = [{"id": number, "name": name} for name, number in ids.categories.items()]
     return to_json({"images": images, "categories": categories, "annotations": annotations})
@@ -239,9 +260,17 @@ def voc(record: Detected) -> str:
         ET.SubElement(size, name).text = str(value)
     for label, score, ymin, xmin, ymax, xmax in record.boxes:
         element = ET.SubElement(root, "object")
-        for name, text in {"name": escaped(label), "pose": "Unspecified", "truncated": "0", "difficult": "0"}.items():
+        for name, text in {
+            "name": escaped(label),
+            "pose": "Unspecified",
+            "truncated": "0",
+            "difficult": "0",
+        }.items():
             ET.SubElement(element, name).text = text
-        (left, right), (top, bottom) = _pixels(xmin, xmax, record.width), _pixels(ymin, ymax, record.height)
+        (left, right), (top, bottom) = (
+            _pixels(xmin, xmax, record.width),
+            _pixels(ymin, ymax, record.height),
+        )
         box = ET.SubElement(element, "bndbox")
         for name, value in {"xmin": left, "ymin": top, "xmax": right, "ymax": bottom}.items():
             ET.SubElement(box, name).text = str(value)
@@ -317,9 +346,13 @@ def read_ids(path: str, files: Sequence[str], model: Model) -> Ids:
         numbers = {_composed(each["name"]): each["id"] for each in content["categories"]}
         images = [(_path(each["file_name"]), each["id"]) for each in content["images"]]
     except (KeyError, TypeError) as error:
-        raise ConfigError(f"--coco_ids={path}: is no COCO JSON with images and categories") from error
+        raise ConfigError(
+            f"--coco_ids={path}: is no COCO JSON with images and categories"
+        ) from error
     if absent := [name for name in model.class_names if name not in numbers]:
-        raise ConfigError(f"--coco_ids={path}: has {listed([*numbers])}, but no category {listed(absent)} of the model")
+        raise ConfigError(
+            f"--coco_ids={path}: has {listed([*numbers])}, but no category {listed(absent)} of the model"
+        )
     return Ids(_image_ids(path, images, files), {name: numbers[name] for name in model.class_names})
 
 
@@ -329,17 +362,29 @@ def _image_ids(path: str, images: Sequence[tuple[str, Any]], files: Sequence[str
     for name, number in images:
         by_path[name].append(number)
         by_name[os.path.basename(name)].append(number)
-    candidates = [by_path.get(_path(file)) or by_name.get(os.path.basename(_path(file)), []) for file in files]
+    candidates = [
+        by_path.get(_path(file)) or by_name.get(os.path.basename(_path(file)), []) for file in files
+    ]
     for problem, wrong in (
-        ("are not among its images", [file for file, numbers in zip(files, candidates) if not numbers]),
-        ("may be several of its images", [file for file, numbers in zip(files, candidates) if len(numbers) > 1]),
+        (
+            "are not among its images",
+            [file for file, numbers in zip(files, candidates) if not numbers],
+        ),
+        (
+            "may be several of its images",
+            [file for file, numbers in zip(files, candidates) if len(numbers) > 1],
+        ),
     ):
         if wrong:
-            raise ConfigError(f"--coco_ids={path}: {len(wrong)} of {len(files)} pictures {problem}: {listed(wrong)}")
+            raise ConfigError(
+                f"--coco_ids={path}: {len(wrong)} of {len(files)} pictures {problem}: {listed(wrong)}"
+            )
     numbers = [first for first, *_ in candidates]
     counts = collections.Counter(numbers)
     if twice := [file for file, number in zip(files, numbers) if counts[number] > 1]:
-        raise ConfigError(f"--coco_ids={path}: several pictures are one of its images: {listed(twice)}")
+        raise ConfigError(
+            f"--coco_ids={path}: several pictures are one of its images: {listed(twice)}"
+        )
     return numbers
 
 

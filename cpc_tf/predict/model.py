@@ -129,14 +129,18 @@ class Model:
             card = read_json(os.path.join(self.path, f"{kind}.json"))
             self._least_side: int = 0 if self.is_detector else card["resize"]
             self.multi_label: bool = not self.is_detector and is_multi_label(card)
-            self.class_names: list[str] = [name.decode() for name in self._module.class_names().numpy()]
+            self.class_names: list[str] = [
+                name.decode() for name in self._module.class_names().numpy()
+            ]
         except (OSError, tf.errors.OpError, AttributeError, KeyError) as error:
             raise ConfigError(
                 f"--model={shown(self.path)}: cannot be loaded ({reason(error)}); export it again"
             ) from error
         finally:
             log.setLevel(level)
-        self.intensity_range: IntensityRange | None = tuple(card["levels"]) if card.get("levels") else None
+        self.intensity_range: IntensityRange | None = (
+            tuple(card["levels"]) if card.get("levels") else None
+        )
         self.recommended_score: float = card.get("recommended_score") or _USUAL_SCORE
         self.least_score = self.recommended_score if least_score is None else least_score
         self.category_ids: dict[str, int] = card.get("category_ids") or {}
@@ -151,9 +155,14 @@ class Model:
         if not tf.io.gfile.isdir(self.path):
             raise ConfigError(f"{where}: there is no such directory")
         kinds = ("classifier", "detector", "encoder")
-        kind = next((kind for kind in kinds if tf.io.gfile.exists(os.path.join(self.path, f"{kind}.json"))), None)
+        kind = next(
+            (kind for kind in kinds if tf.io.gfile.exists(os.path.join(self.path, f"{kind}.json"))),
+            None,
+        )
         if kind is None:
-            raise ConfigError(f"{where}: has no classifier.json or detector.json; export a run with cpc-tf export")
+            raise ConfigError(
+                f"{where}: has no classifier.json or detector.json; export a run with cpc-tf export"
+            )
         if kind == "encoder":
             raise ConfigError(
                 f"{where}: holds an encoder, which has no classes; cpc-tf embed gives its features, and a run of "
@@ -168,7 +177,9 @@ class Model:
         """Returns the predictions of pictures; see `cpc_tf.predict`."""
         return [record for records, _ in self.steps(pictures.find(images)) for record in records]
 
-    def steps(self, files: Pictures, batch_size: int = 0, least_score: float | None = None) -> Iterator[Step]:
+    def steps(
+        self, files: Pictures, batch_size: int = 0, least_score: float | None = None
+    ) -> Iterator[Step]:
         """Yields the predictions of pictures, in order.
 
         Args:
@@ -177,7 +188,9 @@ class Model:
           least_score: of the boxes of a detector; None: that of the model.
         """
         if self.is_detector:
-            return self._detected(files, batch_size or 8, self.least_score if least_score is None else least_score)
+            return self._detected(
+                files, batch_size or 8, self.least_score if least_score is None else least_score
+            )
         return self._classified(files, batch_size or 32)
 
     def classify(self, images: np.ndarray) -> np.ndarray:
@@ -194,7 +207,9 @@ class Model:
             records = {i: Prediction(files.names[i], error=why) for i, why in batch.broken.items()}
             for index, row in zip(images, self.classify(batch.images) if images else ()):
                 order = np.argsort(-row, kind="stable")
-                chosen = order[row[order] > _LEAST_PROBABILITY] if self.multi_label else order[:BEST]
+                chosen = (
+                    order[row[order] > _LEAST_PROBABILITY] if self.multi_label else order[:BEST]
+                )
                 names = tuple(self.class_names[i] for i in chosen)
                 records[index] = Prediction(files.names[index], names, tuple(row[chosen].tolist()))
             indices = range(batch.start, batch.stop)
@@ -214,7 +229,11 @@ class Model:
 
     def _boxes(self, files: Pictures, waiting: Sequence[Batch], least_score: float) -> Step:
         images = {int(batch.indices[0]): batch.images[0] for batch in waiting if len(batch.indices)}
-        records = {i: Detected(files.names[i], error=why) for batch in waiting for i, why in batch.broken.items()}
+        records = {
+            i: Detected(files.names[i], error=why)
+            for batch in waiting
+            for i, why in batch.broken.items()
+        }
         if images:
             outputs = self._module.detect(
                 tf.constant(np.stack([*images.values()])), tf.constant(least_score, tf.float32)
@@ -222,7 +241,11 @@ class Model:
             outputs = {name: x.numpy() for name, x in outputs.items()}
             for row, (index, image) in enumerate(images.items()):
                 boxes = tuple(
-                    Box(self.class_names[outputs["labels"][row, k]], float(outputs["scores"][row, k]), *box.tolist())
+                    Box(
+                        self.class_names[outputs["labels"][row, k]],
+                        float(outputs["scores"][row, k]),
+                        *box.tolist(),
+                    )
                     for k, box in enumerate(outputs["boxes"][row, : outputs["count"][row]])
                 )
                 records[index] = Detected(files.names[index], *image.shape[:2], boxes)

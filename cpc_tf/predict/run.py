@@ -37,7 +37,9 @@ def main(config: PredictConfig) -> None:
     """The command `cpc-tf predict`."""
     try:
         records = predict(config, functools.partial(print, file=sys.stderr, flush=True))
-    except BrokenPipeError:  # as in `... --output=- | head`; nothing is left to be written at the exit
+    except (
+        BrokenPipeError
+    ):  # as in `... --output=- | head`; nothing is left to be written at the exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     if config.output != STDOUT:
@@ -45,7 +47,10 @@ def main(config: PredictConfig) -> None:
 
 
 def predict(
-    config: PredictConfig, progress: Tell | None = None, model: Model | None = None, images: Images | None = None
+    config: PredictConfig,
+    progress: Tell | None = None,
+    model: Model | None = None,
+    images: Images | None = None,
 ) -> list[Record]:
     """Predicts pictures and writes what the settings ask for. Only `output='-'` prints.
 
@@ -78,7 +83,9 @@ def predict(
             drawn = _to_draw(records, config)
             indices, readable = on_sheet(drawn), sum(not record.error for record in records)
             tiles = pictures.thumbnails(files.take(indices), SIDE, model.intensity_range)
-            write_file(config.sheet, sheet([drawn[i] for i in indices], tiles, readable, model.class_names))
+            write_file(
+                config.sheet, sheet([drawn[i] for i in indices], tiles, readable, model.class_names)
+            )
     broken = [f"{record.file} ({record.error})" for record in records if record.error]
     if broken:
         tell(f"{len(broken)} of {len(files)} pictures could not be read: {listed(broken)}")
@@ -88,10 +95,14 @@ def predict(
 def _with_scores(config: PredictConfig, model: Model) -> PredictConfig:
     """Returns the settings with scores for those that the model recommends."""
     scores = {name: getattr(config, name) for name in ("least_score", "drawn_score")}
-    return replace(config, **{name: model.recommended_score if x < 0 else x for name, x in scores.items()})
+    return replace(
+        config, **{name: model.recommended_score if x < 0 else x for name, x in scores.items()}
+    )
 
 
-def _predicted(config: PredictConfig, model: Model, files: Pictures, tell: Tell) -> Iterator[list[Record]]:
+def _predicted(
+    config: PredictConfig, model: Model, files: Pictures, tell: Tell
+) -> Iterator[list[Record]]:
     """Yields the records of the next pictures, whose --drawn are written before."""
     progress, told, done = Progress(len(files)), time.monotonic(), 0
     style_of = styles(model.class_names)
@@ -99,7 +110,9 @@ def _predicted(config: PredictConfig, model: Model, files: Pictures, tell: Tell)
         if config.drawn:
             for record, image in zip(_to_draw(records, config), images):
                 if not record.error:
-                    jpeg = _encoded(Image.fromarray(boxes_on(image, record.boxes, style_of)), "JPEG", quality=90)
+                    jpeg = _encoded(
+                        Image.fromarray(boxes_on(image, record.boxes, style_of)), "JPEG", quality=90
+                    )
                     write_file(formats.place(config.drawn, record.file, ".jpg"), jpeg)
         yield records
         done += len(records)
@@ -113,7 +126,10 @@ def _predicted(config: PredictConfig, model: Model, files: Pictures, tell: Tell)
 
 def _to_draw(records: list[Record], config: PredictConfig) -> list[Record]:
     """Returns records with the boxes that drawings show."""
-    return [record.above(config.drawn_score) if isinstance(record, Detected) else record for record in records]
+    return [
+        record.above(config.drawn_score) if isinstance(record, Detected) else record
+        for record in records
+    ]
 
 
 class Style(NamedTuple):
@@ -126,10 +142,15 @@ class Style(NamedTuple):
 def styles(class_names: Sequence[str]) -> dict[str, Style]:
     """Returns how each class of a model is drawn."""
     names = plots.drawable(tuple(class_names), "class")
-    return {label: Style(name, plots.THEME.color(i)) for i, (label, name) in enumerate(zip(class_names, names))}
+    return {
+        label: Style(name, plots.THEME.color(i))
+        for i, (label, name) in enumerate(zip(class_names, names))
+    }
 
 
-def boxes_on(image: np.ndarray, boxes: Sequence[Box], styles: Mapping[str, Style], named: bool = True) -> np.ndarray:
+def boxes_on(
+    image: np.ndarray, boxes: Sequence[Box], styles: Mapping[str, Style], named: bool = True
+) -> np.ndarray:
     """Returns an image, uint8 [H, W, 3], with boxes in the colours of their classes; `named`: with names and scores."""
     picture = Image.fromarray(image)
     pen = ImageDraw.Draw(picture)
@@ -156,7 +177,14 @@ def on_thumbnail(record: Detected) -> list[Box]:
     scale = SIDE / longest
     top, left = ((SIDE - side * SIDE // longest) // 2 for side in (record.height, record.width))
     return [
-        Box(label, score, ymin * scale + top, xmin * scale + left, ymax * scale + top, xmax * scale + left)
+        Box(
+            label,
+            score,
+            ymin * scale + top,
+            xmin * scale + left,
+            ymax * scale + top,
+            xmax * scale + left,
+        )
         for label, score, ymin, xmin, ymax, xmax in record.boxes
     ]
 
@@ -166,7 +194,10 @@ def on_sheet(records: Sequence[Record]) -> list[int]:
 
     Half of them are the least sure of all, the others are evenly spaced among the rest, with the surest as the last.
     """
-    order = sorted((i for i, record in enumerate(records) if not record.error), key=lambda i: records[i].confidence)
+    order = sorted(
+        (i for i, record in enumerate(records) if not record.error),
+        key=lambda i: records[i].confidence,
+    )
     if len(order) <= MOST:
         return order
     rest = order[MOST // 2 :]
@@ -174,7 +205,9 @@ def on_sheet(records: Sequence[Record]) -> list[int]:
     return [*order[: MOST // 2], *(rest[i] for i in places)]
 
 
-def sheet(records: Sequence[Record], tiles: np.ndarray, total: int, class_names: Sequence[str]) -> bytes:
+def sheet(
+    records: Sequence[Record], tiles: np.ndarray, total: int, class_names: Sequence[str]
+) -> bytes:
     """Returns a PNG of pictures with what was predicted of them.
 
     Args:
@@ -195,13 +228,13 @@ def sheet(records: Sequence[Record], tiles: np.ndarray, total: int, class_names:
     captions = [(_caption(record, style_of), file) for record, file in zip(records, files)]
     heading = "the least sure first"
     if total > len(records):
-        heading += (
-            f"; {len(records)} of {total:,}: the {MOST // 2} least sure, and others evenly spaced up to the surest"
-        )
+        heading += f"; {len(records)} of {total:,}: the {MOST // 2} least sure, and others evenly spaced up to the surest"
     font = _font([heading, *(text for caption in captions for text in caption)], _TEXT)
     pen.text((_GAP, _TEXT // 2), heading, inks["ink"], font)
     x = _GAP + pen.textlength(heading, font)
-    present = {box.label for record in records if isinstance(record, Detected) for box in record.boxes}
+    present = {
+        box.label for record in records if isinstance(record, Detected) for box in record.boxes
+    }
     for name in sorted(present):  # as many as there is room for
         text, color = style_of[name]
         pen.text((x + 2 * _GAP, _TEXT // 2), text, color, font)

@@ -12,7 +12,13 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.released import NAMES
-from cpc_tf.objectives.config import OBJECTIVES, ObjectiveSettings, SumConfig, is_objective, model_class
+from cpc_tf.objectives.config import (
+    OBJECTIVES,
+    ObjectiveSettings,
+    SumConfig,
+    is_objective,
+    model_class,
+)
 from cpc_tf.settings import ConfigError, Settings, count, setting
 from cpc_tf.texts import shown
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig, run_directory
@@ -25,9 +31,15 @@ class MonitorConfig(Settings):
     """What is measured during training."""
 
     probe_every: int = count(
-        0, "Steps between nearest-neighbour probes; 0: no probes", unit="steps", minimum=0, free_on_resume=True
+        0,
+        "Steps between nearest-neighbour probes; 0: no probes",
+        unit="steps",
+        minimum=0,
+        free_on_resume=True,
     )
-    probe_split: str = setting("", "Labelled split of the nearest-neighbour probe; empty: --split", free_on_resume=True)
+    probe_split: str = setting(
+        "", "Labelled split of the nearest-neighbour probe; empty: --split", free_on_resume=True
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +90,9 @@ ObjectiveConfig = dataclasses.make_dataclass(
     "ObjectiveConfig",
     [(name, settings, settings()) for name, settings in OBJECTIVES.items()],
     bases=(ChosenObjective,),
-    namespace={"__doc__": "The chosen objective, and the settings of every objective, each under its name."},
+    namespace={
+        "__doc__": "The chosen objective, and the settings of every objective, each under its name."
+    },
     frozen=True,
 )
 
@@ -96,7 +110,8 @@ class PretrainConfig(Settings):
         compared=False,
     )
     rung: str = setting(
-        "", "Name of this training as a step of a ladder, as '3_bu': the report shows such encoders in order, apart"
+        "",
+        "Name of this training as a step of a ladder, as '3_bu': the report shows such encoders in order, apart",
     )
     data: PicturesConfig = PicturesConfig()
     geometry: GeometryConfig = GeometryConfig()
@@ -114,10 +129,14 @@ class PretrainConfig(Settings):
         chosen.check_encoder(self.encoder.encoder)
         chosen.check_batch(self.training.batch_size, group)
         if chosen.NEEDS and self.augment.policy.always_grey:
-            raise ConfigError("augment", self.augment.title, f"leaves no colours for {chosen.TITLE}; take none")
+            raise ConfigError(
+                "augment", self.augment.title, f"leaves no colours for {chosen.TITLE}; take none"
+            )
         if group and not chosen.NEGATIVES:
             raise ConfigError(
-                "negative_images", group, f"--objective={self.objective.objective} has no negatives; leave it at 0"
+                "negative_images",
+                group,
+                f"--objective={self.objective.objective} has no negatives; leave it at 0",
             )
         images, norm = self.objective.norm_images, self.encoder.norm
         if images and (norm != "batch" or not chosen.PATCHES):
@@ -132,4 +151,6 @@ class PretrainConfig(Settings):
     def parts(self) -> int:
         """The number of parts of a batch that a CPU encodes side by side."""
         # Batch norm's statistics are of the whole batch, and XLA runs nothing side by side.
-        return 1 if self.encoder.norm == "batch" or self.numerics.xla == "on" else self.numerics.parts
+        return (
+            1 if self.encoder.norm == "batch" or self.numerics.xla == "on" else self.numerics.parts
+        )

@@ -29,7 +29,9 @@ def sample_latents(latents: tf.Tensor, batch_size: int, first: tf.Tensor | int =
     picked = tf.range(0, batch_size * per_image, every)[:SAMPLE] - first * per_image  # [N]
     flat = tf.reshape(latents, [-1, latents.shape[-1]])  # [B*..., D]
     here = (picked >= 0) & (picked < flat.shape[0])
-    return tf.where(here[:, None], tf.gather(flat, tf.clip_by_value(picked, 0, flat.shape[0] - 1)), 0.0)
+    return tf.where(
+        here[:, None], tf.gather(flat, tf.clip_by_value(picked, 0, flat.shape[0] - 1)), 0.0
+    )
 
 
 def latent_statistics(sample: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -96,7 +98,10 @@ class Health:
 
     def check(self, step: int, record: dict[str, float]) -> Collapse | None:
         """Takes the next record; returns the collapse, once, when it is certain."""
-        bad = next((name for name, (least, _) in COLLAPSED.items() if record.get(name, least) < least), None)
+        bad = next(
+            (name for name, (least, _) in COLLAPSED.items() if record.get(name, least) < least),
+            None,
+        )
         self._bad_records = self._bad_records + 1 if bad else 0
         if not bad or self._bad_records < self.patience or self._warned:
             return None
@@ -106,4 +111,7 @@ class Health:
     def warning(self, step: int, record: dict[str, float]) -> str | None:
         """As `check`; returns a warning for the user."""
         collapse = self.check(step, record)
-        return collapse and f"step {step}: the features look collapsed: {collapse}. See docs/is_my_loss_normal.md"
+        return (
+            collapse
+            and f"step {step}: the features look collapsed: {collapse}. See docs/is_my_loss_normal.md"
+        )

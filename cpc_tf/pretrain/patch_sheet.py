@@ -25,7 +25,10 @@ from cpc_tf.settings import ConfigError
 GAP = 4  # px between patches
 MARGIN = 24  # px around a panel, and the height of its title
 MIN_PATCH_SIDE = 64  # px: smaller patches are magnified
-CANDIDATES, FURTHEST = 64, 3200  # images from which a sheet's is chosen, evenly spaced among so many
+CANDIDATES, FURTHEST = (
+    64,
+    3200,
+)  # images from which a sheet's is chosen, evenly spaced among so many
 FRAME = "#ffb000"  # of the patch that is drawn augmented
 CELLS = 8  # along a side of an image whose structure is measured
 
@@ -54,7 +57,9 @@ def whole_image(config: PretrainConfig, source: Source, picture: int) -> np.ndar
       ConfigError: if the source has no such image.
     """
     if picture >= source.num_examples:
-        raise ConfigError("picture", picture, f"the split holds {source.num_examples} pictures, from 0")
+        raise ConfigError(
+            "picture", picture, f"the split holds {source.num_examples} pictures, from 0"
+        )
     batches = pipeline.plain_images(source, _uncropped(config), 1).skip(picture).take(1)
     return next(batches.as_numpy_iterator())["image"][0]
 
@@ -71,12 +76,17 @@ def draw(config: PretrainConfig, whole: np.ndarray, draws: int = DRAWS) -> np.nd
     image = centre_crop(tf.constant(whole), geometry.image_size)
     patches = grid_of_patches(image, geometry.patch_size, geometry.patch_stride)  # [R, C, P, P, 3]
     patches = patches.numpy().reshape(-1, *patches.shape[2:])  # [R*C, P, P, 3]
-    side, chosen = geometry.patch_size, int(np.argmax([patch.std((0, 1)).mean() for patch in patches]))
+    side, chosen = (
+        geometry.patch_size,
+        int(np.argmax([patch.std((0, 1)).mean() for patch in patches])),
+    )
     zoom = -(-MIN_PATCH_SIDE // side)
     panels = [_panel(f"its {len(patches)} patches of {side} px", patches, geometry.grid, zoom)]
     # The image at the size of its patches beside it.
     height = panels[0].shape[0] - MARGIN - GAP
-    panels.insert(0, _panel("image, patches outlined", _outlined(whole, geometry, chosen, height)[None], 1, 1))
+    panels.insert(
+        0, _panel("image, patches outlined", _outlined(whole, geometry, chosen, height)[None], 1, 1)
+    )
     for number in range(draws if policy.policy.used else 0):
         recipe = augment.draw(policy, config.training.seed, number, len(patches), side)
         grid = augment.apply(patches, recipe, policy.engine).numpy()
@@ -90,7 +100,9 @@ def draw(config: PretrainConfig, whole: np.ndarray, draws: int = DRAWS) -> np.nd
     above = _rows(panels, 3)
     rows = above + _rows(alone, max(1, above[0].shape[1] // alone[0].shape[1]))
     width = max(row.shape[1] for row in rows)
-    return np.concatenate([np.pad(x, [(0, 0), (0, width - x.shape[1]), (0, 0)], constant_values=255) for x in rows])
+    return np.concatenate(
+        [np.pad(x, [(0, 0), (0, width - x.shape[1]), (0, 0)], constant_values=255) for x in rows]
+    )
 
 
 def _uncropped(config: PretrainConfig) -> GeometryConfig:
@@ -110,13 +122,22 @@ def _outlined(whole: np.ndarray, geometry: GeometryConfig, framed: int, height: 
     places = [divmod(number, geometry.grid) for number in range(geometry.grid**2)]
     for number in [*(n for n in range(len(places)) if n != framed), framed]:
         top, left = (start + place * geometry.patch_stride for place in places[number])
-        corners = [scale * left, scale * top, scale * (left + geometry.patch_size), scale * (top + geometry.patch_size)]
+        corners = [
+            scale * left,
+            scale * top,
+            scale * (left + geometry.patch_size),
+            scale * (top + geometry.patch_size),
+        ]
         color, width = (FRAME, 4) if number == framed else ("white", 1)
-        canvas.rectangle([min(corner, height - 1) for corner in corners], outline=color, width=width)
+        canvas.rectangle(
+            [min(corner, height - 1) for corner in corners], outline=color, width=width
+        )
     return np.asarray(large)
 
 
-def extremes(config: AugmentConfig, side: int, names: Container[str] = OPERATIONS) -> dict[str, augment.Recipe]:
+def extremes(
+    config: AugmentConfig, side: int, names: Container[str] = OPERATIONS
+) -> dict[str, augment.Recipe]:
     """Returns {title: a recipe of two patches}: each primitive at both ends of its range, each step in two draws."""
     idle, policy, recipes = augment.idle(2, side), config.policy, {}
     for name, operation in ((name, OPERATIONS[name]) for name in OPERATIONS if name in names):
@@ -136,20 +157,32 @@ def extremes(config: AugmentConfig, side: int, names: Container[str] = OPERATION
 def _structure(image: np.ndarray) -> float:
     """Returns how much there is to see in an image [H, W, 3]: large shapes, details in most places, and colours."""
     side = min(image.shape[:2]) // CELLS
-    cells = image[: CELLS * side, : CELLS * side].astype(np.float32).reshape(CELLS, side, CELLS, side, 3)
+    cells = (
+        image[: CELLS * side, : CELLS * side]
+        .astype(np.float32)
+        .reshape(CELLS, side, CELLS, side, 3)
+    )
     shapes, details = cells.mean((1, 3)).std((0, 1)).mean(), np.median(cells.std((1, 3)).mean(-1))
     colours = np.ptp(cells, axis=-1).mean()
-    return float(shapes * details * (20 + colours))  # so that images without colour can be compared, too
+    return float(
+        shapes * details * (20 + colours)
+    )  # so that images without colour can be compared, too
 
 
 def _panel(title: str, patches: np.ndarray, columns: int, zoom: int) -> np.ndarray:
     """Draws patches [N, P, P, 3] in rows of `columns` on white, under a title."""
     patches = patches.repeat(zoom, axis=1).repeat(zoom, axis=2)
     patches = np.pad(patches, [(0, 0), (0, GAP), (0, GAP), (0, 0)], constant_values=255)
-    rows = [np.concatenate(patches[i : i + columns], axis=1) for i in range(0, len(patches), columns)]
-    image = np.pad(np.concatenate(rows), [(MARGIN, 0), (MARGIN // 2, MARGIN // 2), (0, 0)], constant_values=255)
+    rows = [
+        np.concatenate(patches[i : i + columns], axis=1) for i in range(0, len(patches), columns)
+    ]
+    image = np.pad(
+        np.concatenate(rows), [(MARGIN, 0), (MARGIN // 2, MARGIN // 2), (0, 0)], constant_values=255
+    )
     canvas = Image.fromarray(image)
-    ImageDraw.Draw(canvas).text((MARGIN // 2, 6), title, fill="black", font=ImageFont.load_default(13))
+    ImageDraw.Draw(canvas).text(
+        (MARGIN // 2, 6), title, fill="black", font=ImageFont.load_default(13)
+    )
     return np.asarray(canvas)
 
 

@@ -55,25 +55,34 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     if monitor.probe_every and (monitor.probe_split or data.origin != data.dataset):
         probed = catalog.open_probe(data, monitor.probe_split)
         if probed:
-            splits.append(catalog.used_of("probe_split", monitor.probe_split or probed.about.split, probed))
+            splits.append(
+                catalog.used_of("probe_split", monitor.probe_split or probed.about.split, probed)
+            )
     can_probe = monitor.probe_every and probed and probed.class_names and not probed.multi_label
     if monitor.probe_every and not can_probe:
         needed = "one label a picture" if probed and probed.multi_label else "labels"
-        notes.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}")
+        notes.append(
+            f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}"
+        )
     batch, count = config.training.batch_size, source.num_examples
     if batch > count:
         times = f"more than the {count} images, so that a batch has each about {round(batch / count, 1):g} times"
         notes.append(f"--batch_size={batch}: {times}; --batch_size={count} or less has each once")
     # A resumed run may probe another --probe_split; that of the same name keeps its data.
     probe_data = probed if can_probe and probed is not source else None
-    keep_data(workdir, strategy, {"split": source, f"probe_split={monitor.probe_split}": probe_data})
+    keep_data(
+        workdir, strategy, {"split": source, f"probe_split={monitor.probe_split}": probe_data}
+    )
     print(catalog.summarized(data, splits, notes), flush=True)
 
     train_steps = config.training.steps(source.num_examples)
     if kind.INDEXED:
         source = source.by_index()
     training = Pretraining(config, strategy, train_steps, source.num_examples)
-    print(f"{source.num_examples} images, {train_steps} steps of {config.training.batch_size}", flush=True)
+    print(
+        f"{source.num_examples} images, {train_steps} steps of {config.training.batch_size}",
+        flush=True,
+    )
     if workdir.chief:
         patch_sheet.write_once(config, source)
     views = functools.partial(
@@ -126,7 +135,13 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     )
 
 
-def _make_encode(config: PretrainConfig, training: Pretraining, source: Source, geometry: GeometryConfig, every: int):
+def _make_encode(
+    config: PretrainConfig,
+    training: Pretraining,
+    source: Source,
+    geometry: GeometryConfig,
+    every: int,
+):
     """Returns a function that gives the mean latents float32 [N, D] of each `every`-th image, and the labels [N]."""
     strategy = training.strategy
 
@@ -160,7 +175,9 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
         with training.averaged():
             accuracy = nearest_neighbour_accuracy(*features())
         if accuracy is None:
-            logging.warning("no nearest-neighbour probe at this step: the features of some images are not finite")
+            logging.warning(
+                "no nearest-neighbour probe at this step: the features of some images are not finite"
+            )
             return {}
         return {"knn": accuracy}
 

@@ -17,7 +17,9 @@ class ShowConfig(Settings):
     """Settings of a pre-training, and of the sheet."""
 
     output: str = setting("patches.png", "Image file to write")
-    picture: int = count(-1, "Index of the image in the split; -1: one in which there is much to see", minimum=-1)
+    picture: int = count(
+        -1, "Index of the image in the split; -1: one in which there is much to see", minimum=-1
+    )
     draws: int = count(DRAWS, "Number of augmented draws beside the original", maximum=1000)
     pretrain: PretrainConfig = PretrainConfig()
 
@@ -31,7 +33,11 @@ def show(config: ShowConfig) -> None:
 
     pretrain, picture = config.pretrain, config.picture
     source = catalog.open_source(pretrain.data, pretrain.data.split)
-    whole = patch_sheet.choose(pretrain, source) if picture < 0 else patch_sheet.whole_image(pretrain, source, picture)
+    whole = (
+        patch_sheet.choose(pretrain, source)
+        if picture < 0
+        else patch_sheet.whole_image(pretrain, source, picture)
+    )
     sheet = patch_sheet.draw(pretrain, whole, config.draws)
     Image.fromarray(sheet).save(config.output)
     print(f"done: {config.output} ({sheet.shape[1]} x {sheet.shape[0]} px)")

@@ -37,13 +37,22 @@ class Pretraining(Trainee):
       ConfigError: if the batch cannot be divided among the replicas, or --initial_encoder does not fit.
     """
 
-    def __init__(self, config: PretrainConfig, strategy: tf.distribute.Strategy, train_steps: int, images: int = 0):
+    def __init__(
+        self,
+        config: PretrainConfig,
+        strategy: tf.distribute.Strategy,
+        train_steps: int,
+        images: int = 0,
+    ):
         super().__init__(strategy, config.training.batch_size, config.numerics)
         kind, chosen, parts = config.objective.kind, config.optimizer, config.numerics.accumulate
         self._shapes = {name: view.shape(config.geometry) for name, view in kind.VIEW.views.items()}
         group = config.objective.negative_images or self.batch_size
         groups = {"negative_images": group} if config.objective.settings.NEGATIVES else {}
-        for flag, size in {**groups, "norm_images": config.objective.norm_images or self.batch_size}.items():
+        for flag, size in {
+            **groups,
+            "norm_images": config.objective.norm_images or self.batch_size,
+        }.items():
             check_groups(flag, size, self.batch_size, strategy.num_replicas_in_sync)
         if groups and len(self._shapes) > 1 and parts > 1 and self.rows // parts % group:
             raise ConfigError(
@@ -59,7 +68,9 @@ class Pretraining(Trainee):
             if config.initial_encoder:
                 initialize(self.model.encoder, config.initial_encoder)
                 self.model.begin()
-            self.follows_length = ", ".join(x.FOLLOWS_LENGTH for x in self.model.objectives if x.FOLLOWS_LENGTH)
+            self.follows_length = ", ".join(
+                x.FOLLOWS_LENGTH for x in self.model.objectives if x.FOLLOWS_LENGTH
+            )
             rate = warm_up(chosen.learning_rate, chosen.schedule, chosen.warmup_steps, train_steps)
             self.optimizer = adam(rate, chosen.beta1, chosen.beta2, chosen.epsilon)
         _refuse_replicas(kind, self.model, strategy, config.training.strategy)
@@ -75,7 +86,9 @@ class Pretraining(Trainee):
         contrastive = [each for each in self.model.objectives if isinstance(each, Contrastive)]
         for each in contrastive:
             each.group = group
-        if contrastive and self.rows // parts % group:  # images of several parts or replicas are compared
+        if (
+            contrastive and self.rows // parts % group
+        ):  # images of several parts or replicas are compared
             gradients = self._gradients_between_parts if parts > 1 else self.gradients
             exchanged = batch_norm or kind.of_whole_batch() or self.rows % group
             self.compile_gradients(gradients, exchanges=bool(exchanged))
@@ -91,16 +104,28 @@ class Pretraining(Trainee):
     @property
     def batch_specs(self) -> dict[str, tf.TensorSpec]:
         """The batch of a replica: its views, uint8, and with an `INDEXED` objective the 'index' of each, int64."""
-        views = {name: tf.TensorSpec([self.rows, *shape], tf.uint8) for name, shape in self._shapes.items()}
-        return {**views, "index": tf.TensorSpec([self.rows], tf.int64)} if self.model.INDEXED else views
+        views = {
+            name: tf.TensorSpec([self.rows, *shape], tf.uint8)
+            for name, shape in self._shapes.items()
+        }
+        return (
+            {**views, "index": tf.TensorSpec([self.rows], tf.int64)}
+            if self.model.INDEXED
+            else views
+        )
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        return tuple(tf.ensure_shape(batch[name], [None, *spec.shape[1:]]) for name, spec in self.batch_specs.items())
+        return tuple(
+            tf.ensure_shape(batch[name], [None, *spec.shape[1:]])
+            for name, spec in self.batch_specs.items()
+        )
 
     def losses(self, rows: Rows, *inputs: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         views = dict(zip(self._shapes, inputs))
         of_images = {"index": inputs[-1], "step": rows.step} if self.model.INDEXED else {}
-        return self._reported(self.model(_given(views), training=True, first=rows.first, **of_images), rows)
+        return self._reported(
+            self.model(_given(views), training=True, first=rows.first, **of_images), rows
+        )
 
     def after_step(self, kept: dict[str, tf.Tensor]) -> None:
         self.model.after_step(kept, self.step)
@@ -111,7 +136,9 @@ class Pretraining(Trainee):
             metrics["latents"] = sample_latents(output.latents, self.batch_size, rows.first)
         for name, values in (output.kept or {}).items():
             if values.dtype not in (tf.float32, tf.int32):
-                raise TypeError(f"Output.kept[{name!r}] is {values.dtype.name}, not float32 or int32: a TPU sums them")
+                raise TypeError(
+                    f"Output.kept[{name!r}] is {values.dtype.name}, not float32 or int32: a TPU sums them"
+                )
             metrics[f"{KEPT}{name}"] = placed(values, self.batch_size, rows.first)
         return output.loss, metrics
 
@@ -119,10 +146,14 @@ class Pretraining(Trainee):
         """Replaces the sample of latents by statistics of that of all replicas."""
         if "latents" not in metrics:
             return metrics
-        sample = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, metrics.pop("latents"))
+        sample = tf.distribute.get_replica_context().all_reduce(
+            tf.distribute.ReduceOp.SUM, metrics.pop("latents")
+        )
         return {**metrics, **latent_statistics(sample)}
 
-    def _gradients_between_parts(self, rows: Rows, view: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+    def _gradients_between_parts(
+        self, rows: Rows, view: tf.Tensor
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Computes the gradients of a loss that compares images of several parts.
 
         Embeds part after part, computes the loss and its gradients with respect to all embeddings, and embeds the parts
@@ -140,18 +171,24 @@ class Pretraining(Trainee):
             loss, metrics = self._reported(output, rows)
             loss = self.upscaled(loss)
         upstream = tape.gradient(loss, embedded, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        upstream = [tf.ensure_shape(gradient, embedded[name].shape) for name, gradient in upstream.items()]
+        upstream = [
+            tf.ensure_shape(gradient, embedded[name].shape) for name, gradient in upstream.items()
+        ]
         upstream = dict(zip(embedded, in_parts(upstream, parts)))
 
         def add(part: tf.Tensor, sums: list[tf.Tensor]):
             with tf.GradientTape() as tape:
                 embeddings = embed(views[part])
             back = [upstream[name][part] for name in embeddings]
-            gradients_of_part = tape.gradient(list(embeddings.values()), self.trained, output_gradients=back)
+            gradients_of_part = tape.gradient(
+                list(embeddings.values()), self.trained, output_gradients=back
+            )
             return part + 1, [total + gradient for total, gradient in zip(sums, gradients_of_part)]
 
         zeros = [tf.zeros(variable.shape) for variable in self.trained]
-        _, gradients = tf.while_loop(lambda part, _: part < parts, add, (0, zeros), maximum_iterations=parts)
+        _, gradients = tf.while_loop(
+            lambda part, _: part < parts, add, (0, zeros), maximum_iterations=parts
+        )
         return gradients, metrics
 
 
@@ -160,7 +197,9 @@ def _given(views: dict[str, Any]) -> Any:
     return views if len(views) > 1 else next(iter(views.values()))
 
 
-def _refuse_replicas(kind: type[Objective], model: Objective, strategy: tf.distribute.Strategy, flag: str) -> None:
+def _refuse_replicas(
+    kind: type[Objective], model: Objective, strategy: tf.distribute.Strategy, flag: str
+) -> None:
     """Raises ConfigError if each replica would compute from its own images what is of the whole batch."""
     replicas, of_each = strategy.num_replicas_in_sync, ""
     if kind.of_whole_batch() and not kind.EXCHANGES:
@@ -191,7 +230,11 @@ def build_model(config: PretrainConfig, images: int = 0, train_steps: int = 0) -
     # Traced, not run: a large encoder would take seconds and gigabytes.
     shapes = {name: view.shape(config.geometry) for name, view in objective.kind.VIEW.views.items()}
     views = {name: tf.TensorSpec([1, *shape], tf.uint8) for name, shape in shapes.items()}
-    of_images = {"index": tf.TensorSpec([1], tf.int64), "step": tf.TensorSpec([], tf.int64)} if model.INDEXED else {}
+    of_images = (
+        {"index": tf.TensorSpec([1], tf.int64), "step": tf.TensorSpec([], tf.int64)}
+        if model.INDEXED
+        else {}
+    )
     tf.function(model, autograph=False).get_concrete_function(_given(views), **of_images)
     model.begin()
     return model
@@ -210,12 +253,18 @@ def initialize(encoder: Network, module: str) -> None:
         card = read_card(directory)
         if not is_objective(card.training.trained_by):
             raise ConfigError(
-                "encoder", module, "it learned from labels, and pre-training is without; name one that did not"
+                "encoder",
+                module,
+                "it learned from labels, and pre-training is without; name one that did not",
             )
         for field in dataclasses.fields(EncoderConfig):
             there, here = getattr(card.encoder, field.name), getattr(encoder.config, field.name)
             if there != here and field.name != "recompute":  # changes no value
-                raise ConfigError("encoder", module, f"it has --{field.name}={there}, this run --{field.name}={here}")
+                raise ConfigError(
+                    "encoder",
+                    module,
+                    f"it has --{field.name}={there}, this run --{field.name}={here}",
+                )
         take_values(encoder, saved_values(directory, module), module)
     restore_kernel_norms(encoder)
 

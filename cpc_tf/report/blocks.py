@@ -56,14 +56,18 @@ class Spread(NamedTuple):
         return f"{counts.percent(self.mean, self.tested)} ({self.interval})"
 
 
-def spread(values: Iterable[float], tested: int = 0, over: str = "labels", independent: float = 0.0) -> Spread | None:
+def spread(
+    values: Iterable[float], tested: int = 0, over: str = "labels", independent: float = 0.0
+) -> Spread | None:
     """Returns the spread of values; None if there are none. `tested`, `over`, `independent`: see `Spread`."""
     values = list(values)
     if not values:
         return None
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     ends = min(values), max(values)
-    return Spread(statistics.fmean(values), *ends, len(values), deviation, tested, over, independent)
+    return Spread(
+        statistics.fmean(values), *ends, len(values), deviation, tested, over, independent
+    )
 
 
 class Gain(NamedTuple):
@@ -180,10 +184,16 @@ class Part(NamedTuple):
     findings: Sequence[Finding] = ()
 
 
-def table(name: str, title: str, columns: Sequence[str], rows: Sequence[Row], note: str = "") -> Table:
+def table(
+    name: str, title: str, columns: Sequence[str], rows: Sequence[Row], note: str = ""
+) -> Table:
     """Returns a table without the columns that no measured row fills."""
     measured = [row for row in rows if row.source != "aside"] or rows
-    filled = [i for i in range(len(columns)) if not i or any(row.values[i] is not None for row in measured)]
+    filled = [
+        i
+        for i in range(len(columns))
+        if not i or any(row.values[i] is not None for row in measured)
+    ]
     rows = [row._replace(values=[row.values[i] for i in filled]) for row in rows]
     return Table(name, title, [columns[i] for i in filled], rows, note)
 
@@ -195,12 +205,19 @@ def folded_alone(results: Table, count: int) -> Block:
 
 def folded(blocks: Sequence[Block], title: str) -> list[Block]:
     """Returns the first block, and the others behind a line."""
-    return [*blocks[:1], *([Details(f"{len(blocks) - 1} more: {title}", blocks[1:])] if blocks[1:] else [])]
+    return [
+        *blocks[:1],
+        *([Details(f"{len(blocks) - 1} more: {title}", blocks[1:])] if blocks[1:] else []),
+    ]
 
 
 def flat(blocks: Iterable[Block]) -> list[Block]:
     """Returns all blocks, including those behind details."""
-    return [b for block in blocks for b in (block, *(flat(block.blocks) if isinstance(block, Details) else ()))]
+    return [
+        b
+        for block in blocks
+        for b in (block, *(flat(block.blocks) if isinstance(block, Details) else ()))
+    ]
 
 
 def text(value: Any) -> str:
@@ -213,18 +230,24 @@ def text(value: Any) -> str:
         return f"{value}\N{MULTIPLICATION SIGN}"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return "\N{EN DASH}" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        "\N{EN DASH}" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    )
 
 
 def notes(values: Iterable[Any]) -> str:
     """Returns the sentences that explain the spreads of a table: those of several runs, and of few pictures."""
     spreads = [value for value in values if isinstance(value, Spread)]
-    over = [name for name in SEVERAL if any(value.runs > 1 and value.over == name for value in spreads)]
+    over = [
+        name for name in SEVERAL if any(value.runs > 1 and value.over == name for value in spreads)
+    ]
     sentences = [
         f"After ±, the standard deviation over n runs, each with another {' or '.join(SEVERAL[name] for name in over)}."
         if over
         else "",
-        "In brackets, the 95 % interval of so few pictures." if any(value.interval for value in spreads) else "",
+        "In brackets, the 95 % interval of so few pictures."
+        if any(value.interval for value in spreads)
+        else "",
     ]
     return " ".join(filter(None, sentences))
 
@@ -243,7 +266,10 @@ def _fields(column: str, value: Any) -> dict[str, Any]:
     title, in_percent = column.removesuffix(", %"), ", %" if column.endswith(", %") else ""
     mean, low, high = (round(100 * x, 4) for x in value[:3])
     fields = {column: mean, f"{title} low{in_percent}": low, f"{title} high{in_percent}": high}
-    fields |= {f"{title} deviation{in_percent}": round(100 * value.deviation, 4), f"{title} runs": value.runs}
+    fields |= {
+        f"{title} deviation{in_percent}": round(100 * value.deviation, 4),
+        f"{title} runs": value.runs,
+    }
     return {**fields, **({f"{title} tested": value.tested} if value.tested else {})}
 
 
@@ -265,14 +291,18 @@ class Panels(NamedTuple):
     def draw(self, canvas: Canvas, theme: plots.Theme) -> None:
         """Draws all panels, two beside each other."""
         entries = {}
-        for axis, (title, lines) in zip(plots.grid(canvas, len(self.panels), 2), self.panels.items()):
+        for axis, (title, lines) in zip(
+            plots.grid(canvas, len(self.panels), 2), self.panels.items()
+        ):
             entries |= {line.label: line.draw(axis, theme) for line in lines}
             axis.set(title=title, **self.axes)
             if self.ticks:
                 axis.set_xticks([*self.ticks], [*self.ticks.values()], fontsize=8.5)
                 axis.minorticks_off()
             if title in self.warn_below:
-                axis.axhline(self.warn_below[title], color=theme.named["ink"], linewidth=1, linestyle="--")
+                axis.axhline(
+                    self.warn_below[title], color=theme.named["ink"], linewidth=1, linestyle="--"
+                )
             if title in {**self.warn_below, **self.healthy}:
                 axis.set_ylim(0, None)
             if title in self.healthy:
@@ -280,29 +310,51 @@ class Panels(NamedTuple):
             if axis.get_ylim()[1] > self.most.get(title, math.inf):
                 axis.set_ylim(top=self.most[title])
         if len(entries) > 1:
-            canvas.legend(entries.values(), entries, loc="outside lower left", ncols=2, fontsize=8.5)
+            canvas.legend(
+                entries.values(), entries, loc="outside lower left", ncols=2, fontsize=8.5
+            )
 
     def figure(self, name: str, title: str, width: float, height: float) -> list[Figure]:
         """Returns a figure for the page with a picture of each panel; its description says where the curves end.
 
         A panel is left out if none of its curves has two points; without any panel there is no figure.
         """
-        panels = {panel: lines for panel, lines in self.panels.items() if any(len(line.points) > 1 for line in lines)}
+        panels = {
+            panel: lines
+            for panel, lines in self.panels.items()
+            if any(len(line.points) > 1 for line in lines)
+        }
         if not panels:
             return []
         lines = [(panel, line) for panel, lines in panels.items() for line in lines]
         points = [(panel, line.label, x, y) for panel, line in lines for x, y, *_ in line.points]
         columns = ("panel", "curve", self.axes.get("xlabel", "x"), "value")
-        ends = [f"{panel} of {line.label}: {line.points[-1][1]:.3g}" for panel, line in lines if line.points]
+        ends = [
+            f"{panel} of {line.label}: {line.points[-1][1]:.3g}"
+            for panel, line in lines
+            if line.points
+        ]
         alt = f"Curves. At the end: {'; '.join(ends[:12])}."
         alone = (self._replace(panels={panel: lines}) for panel, lines in panels.items())
         first, *more = (plots.png(panel.draw, width, height, 160) for panel in alone)
         colors = [line.color for _, line in lines if isinstance(line.color, str)]
         colors += ["healthy"] * any(panel in self.healthy for panel in panels)
-        return [Figure(name, title, first, alt, [dict(zip(columns, p)) for p in points], more, colors=colors)]
+        return [
+            Figure(
+                name,
+                title,
+                first,
+                alt,
+                [dict(zip(columns, p)) for p in points],
+                more,
+                colors=colors,
+            )
+        ]
 
 
-def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]], ordered: bool = False) -> list[Block]:
+def classifier_curves(
+    name: str, title: str, groups: Mapping[str, Sequence[Run]], ordered: bool = False
+) -> list[Block]:
     """Returns training loss and accuracy, with panels for each phase and a curve for each run.
 
     Args:
@@ -312,9 +364,13 @@ def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]]
     panels: dict[str, list[Line]] = {}
     for index, (group, runs) in enumerate(groups.items(), 1):
         color = index / len(groups) if ordered else runs[0].identity.trained_by
-        for phase, records in [(phase, run.metrics(phase)) for run in runs for phase in ("", *run.get("phases", {}))]:
+        for phase, records in [
+            (phase, run.metrics(phase)) for run in runs for phase in ("", *run.get("phases", {}))
+        ]:
             for key in ("loss", "accuracy") if records else ():
-                panels.setdefault(f"{phase} training {key}".strip(), []).append(line(group, records, key, color))
+                panels.setdefault(f"{phase} training {key}".strip(), []).append(
+                    line(group, records, key, color)
+                )
     title = f"Training curves of {title}"
     accuracies = {panel: 1.0 for panel in panels if panel.endswith("accuracy")}
     drawn = Panels(panels, most=accuracies).figure(name, f"{title}.", 4.6, 2.8)
@@ -323,14 +379,23 @@ def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]]
 
 def line(label: str, records: Sequence[dict], key: str, color: str | int | float) -> Line:
     """Returns the curve of one quantity, where it was recorded."""
-    return Line(label, [(record["step"], record[key]) for record in records if key in record], color)
+    return Line(
+        label, [(record["step"], record[key]) for record in records if key in record], color
+    )
 
 
-def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str, photographs: bool = True) -> list[Block]:
+def pictures(
+    runs: Sequence[Run], file: str, name: str, title: str, alt: str, photographs: bool = True
+) -> list[Block]:
     """Returns the picture `file` of the runs with the lowest seed, the first unfolded; {} in `title`: their place."""
-    pngs = [(run, png) for run in sorted(runs, key=lambda run: run.fraction) if (png := run.png(file))]
+    pngs = [
+        (run, png) for run in sorted(runs, key=lambda run: run.fraction) if (png := run.png(file))
+    ]
     lowest = min((run.get("seed", 0) for run, _ in pngs), default=0)
     pngs = [(run, png) for run, png in pngs if run.get("seed", 0) == lowest]
     named = [(title.format(run.place), png) for run, png in pngs]
-    figures = [Figure(f"{name}-{i}", each, png, alt, photographs=photographs) for i, (each, png) in enumerate(named, 1)]
+    figures = [
+        Figure(f"{name}-{i}", each, png, alt, photographs=photographs)
+        for i, (each, png) in enumerate(named, 1)
+    ]
     return folded(figures, name)

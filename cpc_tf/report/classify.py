@@ -26,13 +26,36 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about these classifiers on a dataset."""
     runs, multi = divided(runs)
     compared = methods(runs)
-    rows = [Row([m.title, m.labels, m.spread("top1")]) for each in compared for m in each.by(_labels).values()]
-    folds = "By cross-validation: each labelled picture is named by a classifier that has not seen it."
-    beside = [table("classify", "Classifiers on frozen features", ["Encoder", "Labels", "Right, %"], rows, folds)]
+    rows = [
+        Row([m.title, m.labels, m.spread("top1")])
+        for each in compared
+        for m in each.by(_labels).values()
+    ]
+    folds = (
+        "By cross-validation: each labelled picture is named by a classifier that has not seen it."
+    )
+    beside = [
+        table(
+            "classify",
+            "Classifiers on frozen features",
+            ["Encoder", "Labels", "Right, %"],
+            rows,
+            folds,
+        )
+    ]
     measured = [run for run in runs if _curve(run)]
-    figures = [figure for index, run in enumerate(measured, 1) for figure in _figure(run, index, len(measured) > 1)]
+    figures = [
+        figure
+        for index, run in enumerate(measured, 1)
+        for figure in _figure(run, index, len(measured) > 1)
+    ]
     findings = [
-        Finding(f"classify, {m.labels:,} labels, top-1", {m.title: str(m.spread("top1"))}, "", BY_CROSS_VALIDATION)
+        Finding(
+            f"classify, {m.labels:,} labels, top-1",
+            {m.title: str(m.spread("top1"))},
+            "",
+            BY_CROSS_VALIDATION,
+        )
         for m in compared
     ]
     return [
@@ -49,7 +72,9 @@ def largest(run: Run) -> list[tuple[str, str, int, float]]:
     if not common:
         return []
     most = max(common)
-    return [(arm, _color(run, arm), most, spread(points[most]).mean) for arm, points in curve.items()]
+    return [
+        (arm, _color(run, arm), most, spread(points[most]).mean) for arm, points in curve.items()
+    ]
 
 
 def _labels(run: Run) -> float:
@@ -63,8 +88,12 @@ def _color(run: Run, arm: str) -> str:
 def _curve(run: Run) -> Curve:
     arms: Curve = {}
     for point in run.get("curve", []):
-        if point["arm"] in ARMS and "top1" in point:  # multi-label ones have a mean average precision
-            arms.setdefault(point["arm"], collections.defaultdict(list))[point["labels"]].append(point["top1"])
+        if (
+            point["arm"] in ARMS and "top1" in point
+        ):  # multi-label ones have a mean average precision
+            arms.setdefault(point["arm"], collections.defaultdict(list))[point["labels"]].append(
+                point["top1"]
+            )
     return {arm: arms[arm] for arm in ARMS if arm in arms}
 
 
@@ -80,4 +109,6 @@ def _figure(run: Run, index: int, named: bool) -> list:
     axes = {"xlabel": "labels", "xscale": "log", "xlim": (min(ticks) / 1.2, max(ticks) * 1.2)}
     panel = "Right of 100 new pictures"
     title = f"Right by number of labels{f' ({run.place})' if named else ''}; bands: several draws of the labels."
-    return Panels({panel: lines}, axes, ticks, most={panel: 100}).figure(f"more-{index}", title, 5.6, 3.8)
+    return Panels({panel: lines}, axes, ticks, most={panel: 100}).figure(
+        f"more-{index}", title, 5.6, 3.8
+    )

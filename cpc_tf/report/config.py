@@ -15,7 +15,9 @@ from cpc_tf.settings import Settings, setting
 class ReportConfig(Settings):
     """Everything that `cpc-tf report` can be given."""
 
-    runs: str = setting("runs", "Directory with results below it: result.json, or lists of such records")
+    runs: str = setting(
+        "runs", "Directory with results below it: result.json, or lists of such records"
+    )
     output: str = setting(
         "",
         "Directory to write the report to; existing files are overwritten",

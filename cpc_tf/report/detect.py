@@ -12,7 +12,11 @@ from cpc_tf.report.methods import Method, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
 NEEDS = ("map11",)
-AVERAGES = {"map11": "mAP over 11 points, %", "map_all": "mAP over all points, %", "map50_95": "COCO's mAP, %"}
+AVERAGES = {
+    "map11": "mAP over 11 points, %",
+    "map_all": "mAP over all points, %",
+    "map50_95": "COCO's mAP, %",
+}
 BEST = {"precision": "Precision, %", "recall": "Recall, %"}  # at the score of the best F1
 TESTED = {"test_images": "Test pictures", "test_boxes": "Objects in them"}  # of a result.json
 NOTE = (
@@ -39,7 +43,10 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     short = [shorter(DetectConfig, preset, *length) for length in lengths]
     means = {method.title: str(method.spread("map11")) for method in compared}
     blocks = [
-        folded_alone(table("table4", "Object detection", columns, rows, f"{NOTE} {notes(values)}".rstrip()), len(rows)),
+        folded_alone(
+            table("table4", "Object detection", columns, rows, f"{NOTE} {notes(values)}".rstrip()),
+            len(rows),
+        ),
         *pictures(runs, "curves.png", "curves", CURVES, CURVES, photographs=False),
     ]
     findings = [Finding(remarks("detection, mAP", *map(tested_on, runs)), means, remarks(*short))]
@@ -52,8 +59,22 @@ def _cells(method: Method) -> list[list]:
     tested = [method.runs[0].get(name) for name in TESTED]
     found = [run["best_f1"] for run in method.runs if "best_f1" in run]
     best = [spread(each[name] for each in found) for name in BEST]
-    rows = [[method.title, method.architecture or None, *map(method.spread, AVERAGES), *best, *tested]]
+    rows = [
+        [method.title, method.architecture or None, *map(method.spread, AVERAGES), *best, *tested]
+    ]
     if first:
-        fixed = [spread(phase[name] for phase in first if is_number(phase.get(name))) for name in AVERAGES]
-        rows = [[f"{method.title} (fixed)", method.architecture or None, *fixed, *(None for _ in BEST), *tested], *rows]
+        fixed = [
+            spread(phase[name] for phase in first if is_number(phase.get(name)))
+            for name in AVERAGES
+        ]
+        rows = [
+            [
+                f"{method.title} (fixed)",
+                method.architecture or None,
+                *fixed,
+                *(None for _ in BEST),
+                *tested,
+            ],
+            *rows,
+        ]
     return rows

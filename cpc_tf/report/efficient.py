@@ -34,7 +34,12 @@ METRICS = {"top1": "Right (top-1)", "top5": "Among its first five (top-5)"}
 UNKNOWN_LENGTH = "whether longer training would be better on these pictures is not known"
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
 TRIED = {
-    **{"Network": "backbone", "Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size"},
+    **{
+        "Network": "backbone",
+        "Weight decay": "weight_decay",
+        "Dropout": "dropout",
+        "Batch": "batch_size",
+    },
     "Steps": "steps",
 }
 COMPARED = "Shorter runs and runs of other settings have their own rows."
@@ -54,7 +59,9 @@ Curve = dict[float, Method]
 Lines = list[tuple[str, str, str, Mapping[float, Any], Stack]]
 
 
-def interpolated(baseline: Sequence[tuple[float, float]], labels: float, accuracy: float) -> Gain | None:
+def interpolated(
+    baseline: Sequence[tuple[float, float]], labels: float, accuracy: float
+) -> Gain | None:
     """Returns how many times as many labels a baseline of (labels, accuracy) needs for an accuracy.
 
     Between its points, accuracy is linear in the logarithm of the labels. The bound is 'more than' if the baseline
@@ -82,19 +89,25 @@ class Curves(NamedTuple):
         """Returns the gain of the pre-trained encoder over pixels, if the runs of both are known to be long enough."""
         ours, judged = self.ours[at], [point for point in self.pixels.values() if not doubt(point)]
         baseline = [(point.labels, point.spread(metric).mean) for point in judged]
-        return None if doubt(ours) else interpolated(baseline, ours.labels, ours.spread(metric).mean)
+        return (
+            None if doubt(ours) else interpolated(baseline, ours.labels, ours.spread(metric).mean)
+        )
 
     @property
     def metrics(self) -> dict[str, str]:
         """Those of METRICS that all runs have: of few classes there is no top-5."""
         runs = [run for curve in self.all for point in curve.values() for run in point.runs]
-        return {metric: title for metric, title in METRICS.items() if all(metric in run for run in runs)}
+        return {
+            metric: title for metric, title in METRICS.items() if all(metric in run for run in runs)
+        }
 
 
 def label_curves(runs: Sequence[Run]) -> Curves:
     """Returns the curves of one dataset; the methods with the most fractions are compared."""
     curves = [method.by(lambda run: run.fraction) for method in methods(runs)]
-    alone = [curve for curve in curves if not method_of(curve).propagation]  # from labels alone, as in the paper
+    alone = [
+        curve for curve in curves if not method_of(curve).propagation
+    ]  # from labels alone, as in the paper
     ours = [curve for curve in alone if method_of(curve).pretrained]
     pixels = [curve for curve in alone if method_of(curve).trained_by == "pixels"]
     return Curves(curves, max(ours, key=len, default={}), max(pixels, key=len, default={}))
@@ -108,11 +121,16 @@ def method_of(curve: Curve) -> Method:
 def doubt(point: Method) -> str:
     """Returns why the runs at a fraction may be too short to claim a gain, or ''. Without a preset nothing tells."""
     run, names = point.runs[0], ["efficient_pixels"] * (point.trained_by == "pixels")
-    if any(trial.get("chosen") is True and trial.get("converged") is True for trial in run.get("search", [])):
+    if any(
+        trial.get("chosen") is True and trial.get("converged") is True
+        for trial in run.get("search", [])
+    ):
         return ""
     preset, steps = own_preset(run["dataset"], *names, "efficient"), first_steps(run)
     short = shorter(EfficientConfig, preset, steps, point.labels)
-    return short or ("" if preset else UNKNOWN_LENGTH) or ("" if steps else "unknown number of steps")
+    return (
+        short or ("" if preset else UNKNOWN_LENGTH) or ("" if steps else "unknown number of steps")
+    )
 
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
@@ -122,7 +140,11 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     if not runs:
         return multi_parts
     curves = label_curves(runs)
-    title = "Few labels" if any(run.fraction < 1 for run in runs) else "Classifiers trained on all labels"
+    title = (
+        "Few labels"
+        if any(run.fraction < 1 for run in runs)
+        else "Classifiers trained on all labels"
+    )
     training: list[Block] = []
     for index, curve in enumerate(curves.all, 1):
         groups = {percent(f): point.runs for f, point in curve.items()}
@@ -153,7 +175,9 @@ def findings(curves: Curves) -> list[Finding]:
             remark = "pixels are not behind"
         elif any(map(doubt, both)):
             remark = "" if compared else "no gain is claimed"
-        elif at == common[0] and gain and not (gain.bound and gain.factor < 1.05):  # else pixels have no more
+        elif (
+            at == common[0] and gain and not (gain.bound and gain.factor < 1.05)
+        ):  # else pixels have no more
             remark = f"pixels need {gain} times as many labels"
         compared.append(_finding(both, at, remark))
     alone = curves.ours or curves.pixels
@@ -165,11 +189,17 @@ def findings(curves: Curves) -> list[Finding]:
 
 def _finding(points: Sequence[Method], at: float, remark: str) -> Finding:
     values = {point.title: str(point.spread("top1")) for point in points}
-    doubts = [reason for reason in map(doubt, points) if len(points) > 1 or reason != UNKNOWN_LENGTH]
-    return Finding(f"{points[0].labels:,} labels ({percent(at)}), top-1", values, remarks(*doubts, remark))
+    doubts = [
+        reason for reason in map(doubt, points) if len(points) > 1 or reason != UNKNOWN_LENGTH
+    ]
+    return Finding(
+        f"{points[0].labels:,} labels ({percent(at)}), top-1", values, remarks(*doubts, remark)
+    )
 
 
-def against_labels(panels: Mapping[str, Sequence[plots.Line]], labels: Mapping[int, float]) -> Panels:
+def against_labels(
+    panels: Mapping[str, Sequence[plots.Line]], labels: Mapping[int, float]
+) -> Panels:
     """Returns panels of accuracy in percent over labels; `labels`: their number -> which part of all they are."""
     ticks = {count: f"{count:,}\n{percent(part)}" for count, part in labels.items()}
     limits = min(labels) / 1.3, max(labels) * 1.3
@@ -183,7 +213,10 @@ def figure_1(curves: Curves) -> list[Figure]:
     for metric, name in curves.metrics.items():
         lines = panels[f"{name}, % of new pictures"] = []
         for curve in curves.all:
-            points = [(point.labels, *(100 * x for x in point.spread(metric)[:3])) for point in curve.values()]
+            points = [
+                (point.labels, *(100 * x for x in point.spread(metric)[:3]))
+                for point in curve.values()
+            ]
             style, method = "-" if curve in (curves.ours, curves.pixels) else "--", method_of(curve)
             lines.append(plots.Line(method.title, points, method.trained_by, style))
     labels = {point.labels: f for curve in curves.all for f, point in curve.items()}
@@ -200,16 +233,25 @@ def accuracies(curves: Curves) -> Table:
     for metric, title in curves.metrics.items():
         group = f"{title}, % of new pictures"
         for curve in curves.all[::-1]:
-            method, values = method_of(curve), {f: point.spread(metric) for f, point in curve.items()}
+            method, values = (
+                method_of(curve),
+                {f: point.spread(metric) for f, point in curve.items()},
+            )
             name = method.title if method.propagation else f"trained on {method.title} features"
             if method.trained_by == "pixels":
                 name = f"{method.network or 'classifier'} trained on {method.title}"
             lines.append((group, name, "measured", values, method.stack))
-        lines.append((group, "Gain", "gain", {f: curves.gain(f, metric) for f in curves.ours}, NO_STACK))
-    values = [value for _, _, source, at, _ in lines if source == "measured" for value in at.values()]
+        lines.append(
+            (group, "Gain", "gain", {f: curves.gain(f, metric) for f in curves.ours}, NO_STACK)
+        )
+    values = [
+        value for _, _, source, at, _ in lines if source == "measured" for value in at.values()
+    ]
     gains = any(value for _, _, source, at, _ in lines if source == "gain" for value in at.values())
     both = curves.ours and curves.pixels
-    title = f"{method_of(curves.ours).title} against pixels" if both else "Right by number of labels"
+    title = (
+        f"{method_of(curves.ours).title} against pixels" if both else "Right by number of labels"
+    )
     note = " ".join(filter(None, [notes(values), COMPARED if both else "", GAIN if gains else ""]))
     return _over_fractions("table2", title, lines, note)
 
@@ -229,10 +271,16 @@ def phases(curves: Curves) -> list[Block]:
                     continue  # learns from labels alone
                 values = {}
                 for f, point in curve.items():
-                    stated = [run.get("phases", {}).get(phase, {}).get(metric) for run in point.runs]
+                    stated = [
+                        run.get("phases", {}).get(phase, {}).get(metric) for run in point.runs
+                    ]
                     sound = [x for x in stated if is_number(x) and 0 <= x <= 1]
                     values[f] = spread(sound, point.spread("top1").tested, point.over)
-                lines += [(group, method.title + name, "measured", values, NO_STACK)] if any(values.values()) else []
+                lines += (
+                    [(group, method.title + name, "measured", values, NO_STACK)]
+                    if any(values.values())
+                    else []
+                )
     values = [value for _, _, _, at, _ in lines for value in at.values()]
     note = f"Fixed: the classifier alone is trained. Fine-tuned: then all of it. {notes(values)}".rstrip()
     title = "Fixed and fine-tuned"
@@ -247,25 +295,36 @@ def _over_fractions(file: str, title: str, lines: Lines, note: str) -> Table:
         for group, name, source, at, stack in lines
         if any(at.values())
     ]
-    return table(file, title, ["Labels", *map(percent, columns), "Network", "Weights, millions"], rows, note)
+    return table(
+        file, title, ["Labels", *map(percent, columns), "Network", "Weights, millions"], rows, note
+    )
 
 
 def search(runs: Sequence[Run]) -> list[Block]:
     """Returns a table of the chosen settings; report.json has all trials."""
     rows = []
-    for title, run in [(m.title, run) for m in methods(runs) for run in sorted(m.runs, key=lambda run: run.fraction)]:
+    for title, run in [
+        (m.title, run)
+        for m in methods(runs)
+        for run in sorted(m.runs, key=lambda run: run.fraction)
+    ]:
         tried, calibration = run.get("search", []), run.get("calibration")
         held_out = calibration.get("held_out") if isinstance(calibration, dict) else 0
         held_out = held_out if isinstance(held_out, int) else 0
         name = f"{title}, {percent(run.fraction)}, seed {run.get('seed', 0)}"
         for trial in (trial for trial in tried if trial.get("chosen") is True):
-            rate, right = trial.get("learning_rate", trial.get("encoder_rate")), trial.get("held_out_top1")
+            rate, right = (
+                trial.get("learning_rate", trial.get("encoder_rate")),
+                trial.get("held_out_top1"),
+            )
             same_phase = sum(other.get("phase") == trial.get("phase") for other in tried)
             right = spread([right], held_out) if is_number(right) else None
             drops = trial.get("drop_steps", [trial["drop_step"]] if "drop_step" in trial else [])
             drops = ", ".join(map(str, drops)) or None if isinstance(drops, list) else None
             tried_with = map(trial.get, TRIED.values())
-            rows.append(Row([name, trial.get("phase"), rate, *tried_with, drops, right, same_phase]))
+            rows.append(
+                Row([name, trial.get("phase"), rate, *tried_with, drops, right, same_phase])
+            )
     columns = ["Run", "Phase", "Rate", *TRIED, "Drop", "Held-out top-1, %", "Tried"]
     chosen = table("search", "Chosen settings", columns, rows, SEARCHED)
     return [Details("The settings that the held-out labels chose", [chosen])] if rows else []

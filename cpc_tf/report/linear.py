@@ -36,7 +36,9 @@ IN_COLOUR_NOTE = (
     "An encoder that saw one channel at a time is tested so; beside that stands the test on pictures in colour, which "
     "neither it nor its classifier saw."
 )
-NEIGHBOURS = "Nearest training images in feature space ({}): green frame, same class; red frame, another."
+NEIGHBOURS = (
+    "Nearest training images in feature space ({}): green frame, same class; red frame, another."
+)
 NEIGHBOURS_ALT = "Test images, each beside the training images whose mean latents are nearest to its own, by encoder."
 SEVERAL_METRICS = {"map": "mAP, %", "micro_f1": "Micro-F1, %"}
 SEVERAL_NOTE = (
@@ -49,9 +51,18 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the linear classifiers on a dataset."""
     runs, multi = divided(runs)
     rungs = [run for run in runs if run.rung]
-    compared = methods(run for run in runs if not (run.rung or run.get("policy")))  # studies have own pages
-    ours = [run for method in compared if method.trained_by not in ("untrained", "pixels") for run in method.runs]
-    curves = classifier_curves("training-linear", "linear classifiers", {m.title: m.runs for m in compared})
+    compared = methods(
+        run for run in runs if not (run.rung or run.get("policy"))
+    )  # studies have own pages
+    ours = [
+        run
+        for method in compared
+        if method.trained_by not in ("untrained", "pixels")
+        for run in method.runs
+    ]
+    curves = classifier_curves(
+        "training-linear", "linear classifiers", {m.title: m.runs for m in compared}
+    )
     return [
         Part(
             20,
@@ -78,7 +89,9 @@ def _table(compared: Sequence[Method]) -> Table:
     about = "A linear classifier on the features of an encoder that stays as it is."
     note = f"{about} {notes(value for row in rows for value in row.values)}".rstrip()
     chances = zip(METRICS, (1, 5))
-    chances = [spread([k / first["num_classes"]]) if metric in first else None for metric, k in chances]
+    chances = [
+        spread([k / first["num_classes"]]) if metric in first else None for metric, k in chances
+    ]
     rows.append(Row(["chance", *chances, None], "aside"))
     columns = ["Method", "Right (top-1), %", "Among its first five (top-5), %", "Weights, millions"]
     return table("table1", "Linear classification", columns, rows, note)
@@ -87,24 +100,36 @@ def _table(compared: Sequence[Method]) -> Table:
 def ladder(runs: Sequence[Run]) -> list[Block]:
     """Returns figure 3 of the paper with our runs: a table of the rungs in order, and a picture of several."""
     runs = [_as_seen(run) for run in runs]
-    order = sorted({run.rung for run in runs}, key=lambda rung: (int(re.match(r"\d*", rung)[0] or 0), rung))
-    steps = [(rung, method) for rung in order for method in methods(run for run in runs if run.rung == rung)]
+    order = sorted(
+        {run.rung for run in runs}, key=lambda rung: (int(re.match(r"\d*", rung)[0] or 0), rung)
+    )
+    steps = [
+        (rung, method)
+        for rung in order
+        for method in methods(run for run in runs if run.rung == rung)
+    ]
     if not steps:
         return []
     rows = []
     for rung, method in steps:
         parameters = method.runs[0].identity.parameters
         scores = map(method.spread, (*METRICS, IN_COLOUR))
-        rows.append(Row([rung, method.title, method.architecture, *scores, parameters and parameters / 1e6]))
+        rows.append(
+            Row([rung, method.title, method.architecture, *scores, parameters and parameters / 1e6])
+        )
     about = "Linear classifiers on encoders that each change one thing of the one above."
     about += f" {IN_COLOUR_NOTE}" if any(IN_COLOUR in run for run in runs) else ""
     note = f"{about} {notes(value for row in rows for value in row.values)}".rstrip()
     measured = ["Right (top-1), %", "Among its first five (top-5), %", "Top-1 in colour, %"]
     columns = ["Rung", "Method", "Network", *measured, "Weights, millions"]
     first = {rung: method for rung, method in reversed(steps)}
-    points = [(at, *(100 * x for x in first[rung].spread("top1")[:3])) for at, rung in enumerate(order)]
+    points = [
+        (at, *(100 * x for x in first[rung].spread("top1")[:3])) for at, rung in enumerate(order)
+    ]
     panels = {"Right (top-1), % of new pictures": [Line("linear classifier", points, "cpc")]}
-    drawn = Panels(panels, {"xlabel": "rung"}, dict(enumerate(order)), most=dict.fromkeys(panels, 100))
+    drawn = Panels(
+        panels, {"xlabel": "rung"}, dict(enumerate(order)), most=dict.fromkeys(panels, 100)
+    )
     figure = drawn.figure("figure3", "From rung to rung (figure 3 of the paper).", 6.4, 3.4)
     return [*figure, table("rungs", "Step by step", columns, rows, note)]
 
@@ -126,13 +151,19 @@ def _findings(compared: Sequence[Method]) -> list[Finding]:
     if not ours:
         return []
     baselines = [next((m for m in ranked if m.trained_by == kind), None) for kind in BASELINES]
-    values = {method.title: str(method.spread("top1")) for method in (ours[0], *filter(None, baselines))}
-    encoders = {frozenset(run["encoder"] for run in method.runs) for method in ours}  # of other settings the same
+    values = {
+        method.title: str(method.spread("top1")) for method in (ours[0], *filter(None, baselines))
+    }
+    encoders = {
+        frozenset(run["encoder"] for run in method.runs) for method in ours
+    }  # of other settings the same
     best = f"the best of {len(encoders)} encoders" if len(encoders) > 1 else ""
     run = ours[0].runs[0]
     preset, steps = own_preset(run["dataset"], "linear"), run.get("steps", 0)
     short = shorter(LinearConfig, preset, steps, ours[0].labels)
-    length = "" if preset or not steps else f", {steps:,} steps"  # of pictures without a preset nothing else tells
+    length = (
+        "" if preset or not steps else f", {steps:,} steps"
+    )  # of pictures without a preset nothing else tells
     return [Finding(f"linear classifier{length}, top-1", values, remarks(short, best))]
 
 
@@ -142,18 +173,36 @@ def divided(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
     return [run for run in runs if run not in multi], multi
 
 
-def multi_label(kind: str, title: str, runs: Sequence[Run], measured: str = ON_TEST_IMAGES) -> list[Part]:
+def multi_label(
+    kind: str, title: str, runs: Sequence[Run], measured: str = ON_TEST_IMAGES
+) -> list[Part]:
     """Returns the part of the page about the multi-label runs of a task, if any; `measured`: how they were tested."""
     by_labels = [method.by(lambda run: run.get("num_train_labels", 0)) for method in methods(runs)]
     points = [point for method in by_labels for point in method.values()]
     if not points:
         return []
     metrics = (*SEVERAL_METRICS, "map_chance")
-    rows = [Row([p.title, p.labels, p.runs[0].get("tested"), *map(p.spread, metrics)]) for p in points]
-    columns = ["Method", "Labelled pictures", "Test pictures", *SEVERAL_METRICS.values(), "Chance, %"]
+    rows = [
+        Row([p.title, p.labels, p.runs[0].get("tested"), *map(p.spread, metrics)]) for p in points
+    ]
+    columns = [
+        "Method",
+        "Labelled pictures",
+        "Test pictures",
+        *SEVERAL_METRICS.values(),
+        "Chance, %",
+    ]
     note = f"{measured.capitalize()}. {SEVERAL_NOTE}"
     scores = table(f"several-{kind}", f"Several labels a picture: {title}", columns, rows, note)
     best = max(points, key=lambda point: point.spread("map").mean)
     what = f"multi-label, {title}, {best.labels:,} labelled pictures, mAP"
     finding = Finding(what, {best.title: str(best.spread("map"))}, "", measured)
-    return [Part(15, "several", "Several labels a picture", [folded_alone(scores, len(points))], [finding])]
+    return [
+        Part(
+            15,
+            "several",
+            "Several labels a picture",
+            [folded_alone(scores, len(points))],
+            [finding],
+        )
+    ]

@@ -16,7 +16,11 @@ from cpc_tf.settings import ConfigError, to_flagfile
 from cpc_tf.texts import listed
 
 MADE = ("made", "How it was made")
-LAYERS = {"linear": "linear classifier", "detect": "detector", "classify": "classifier on frozen features"}
+LAYERS = {
+    "linear": "linear classifier",
+    "detect": "detector",
+    "classify": "classifier on frozen features",
+}
 
 
 def made(runs: Sequence[Run]) -> list[Part]:
@@ -31,7 +35,10 @@ def _facts(run: Run) -> list[Block]:
     layer = "" if run["kind"] == "pretrain" else LAYERS.get(run["kind"], "classifier")
     rows = [
         ("Encoder", _encoder(run)),
-        ("Its module", run["encoder"] if run["kind"] != "pretrain" and run["encoder"] != PIXELS else ""),
+        (
+            "Its module",
+            run["encoder"] if run["kind"] != "pretrain" and run["encoder"] != PIXELS else "",
+        ),
         ("On top of it", f"{layer}, {labels:,} labels" if layer and labels else layer),
         ("Directory", run.path),
         ("Seed", str(run.get("seed", 0))),
@@ -39,15 +46,33 @@ def _facts(run: Run) -> list[Block]:
         ("The same again", listed(run.repeats)),
         ("Begun", about.get("begun", "")),
         ("Ended", about.get("date", "")),
-        ("Time", "" if not seconds else f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"),
+        (
+            "Time",
+            ""
+            if not seconds
+            else f"{seconds:.0f} seconds"
+            if seconds < 120
+            else f"{seconds / 60:,.0f} minutes",
+        ),
         ("Machine", about.get("machine", "")),
-        ("cpc_tf", " ".join(filter(None, [about.get("version", ""), about.get("commit") and f"({about['commit']})"]))),
+        (
+            "cpc_tf",
+            " ".join(
+                filter(
+                    None, [about.get("version", ""), about.get("commit") and f"({about['commit']})"]
+                )
+            ),
+        ),
         ("TensorFlow", about.get("tensorflow", "")),
     ]
     command, known = _command(run), [row for row in rows if row[1]]
     return [
         Facts("", known),
-        *([Commands("", [("Its command, with the flags that are not as usual", command)])] if command else []),
+        *(
+            [Commands("", [("Its command, with the flags that are not as usual", command)])]
+            if command
+            else []
+        ),
     ]
 
 
@@ -72,6 +97,9 @@ def _command(run: Run) -> str:
     task = TASKS.get(run["kind"])
     with contextlib.suppress(ConfigError):  # flags of another version: all of them
         if task:
-            usual, given = (to_flagfile(each).splitlines() for each in (task.config(), cli.parse(task.config, flags)))
+            usual, given = (
+                to_flagfile(each).splitlines()
+                for each in (task.config(), cli.parse(task.config, flags))
+            )
             flags = [flag for flag in given if flag not in usual]
     return shlex.join(["cpc-tf", run["kind"], *flags])

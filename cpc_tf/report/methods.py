@@ -34,7 +34,13 @@ PROPAGATION = {
 SEARCHED = "best of several networks"  # in place of the architecture if a search chose it
 SHARES = ("top1", "top5")  # metrics that are a part of the test's pictures
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
-_OF_ONE_RUN = ("wall_seconds", "made", "encoder", "run", "curve")  # equal figures tell that an encoder is the same
+_OF_ONE_RUN = (
+    "wall_seconds",
+    "made",
+    "encoder",
+    "run",
+    "curve",
+)  # equal figures tell that an encoder is the same
 LENGTH = {"train_steps", "train_epochs"}  # flags that the steps stand for
 Stack = tuple[Optional[str], Optional[float]]
 """The networks of a classifier, 'ResNet-161 + ResNet-33', and millions of parameters."""
@@ -67,7 +73,9 @@ class Method(NamedTuple):
         values, is_share = (run[metric] for run in runs), metric in SHARES and runs
         if not is_share:
             return spread(values, over=self.over)
-        tested, independent = (min(map(count, runs)) for count in (label_kinds.tested, label_kinds.independent))
+        tested, independent = (
+            min(map(count, runs)) for count in (label_kinds.tested, label_kinds.independent)
+        )
         return spread(values, tested, self.over, independent)
 
     @property
@@ -80,7 +88,9 @@ class Method(NamedTuple):
         """Its encoder and a classifier with blocks, of three layers each: 'ResNet-161 + ResNet-33'."""
         counts = {run.get("head_blocks") for run in self.runs}
         blocks = counts.pop() if len(counts) == 1 else 0
-        return " + ".join(filter(None, [self.architecture, f"ResNet-{3 * blocks}" if blocks else ""]))
+        return " + ".join(
+            filter(None, [self.architecture, f"ResNet-{3 * blocks}" if blocks else ""])
+        )
 
     @property
     def stack(self) -> Stack:
@@ -110,12 +120,19 @@ def methods(runs: Iterable[Run]) -> list[Method]:
         network = SEARCHED if searched else architecture(identity.architecture)
         began_with = identity.began_with and f"from {identity.began_with}"
         module = identity.module if identity.trained_by == UNKNOWN else ""
-        encoder = identity.trained_by, network, identity.dataset.rpartition(":")[2], began_with, module
+        encoder = (
+            identity.trained_by,
+            network,
+            identity.dataset.rpartition(":")[2],
+            began_with,
+            module,
+        )
         alike.setdefault((*encoder, run.get("propagation", ""), identity.method), []).append(run)
     groups: dict[tuple[str, ...], list[Run]] = {}
     for key, similar in alike.items():
         seeds = {
-            (run["encoder"], run.get("seed", 0) if (seed := run.identity.seed) is None else seed) for run in similar
+            (run["encoder"], run.get("seed", 0) if (seed := run.identity.seed) is None else seed)
+            for run in similar
         }
         same_seed = len(seeds) > len({seed for _, seed in seeds})
         encoders: dict[str, list[Run]] = {}
@@ -137,7 +154,9 @@ def distinct(runs: Iterable[Run]) -> list[Run]:
     for run in runs:
         record = {name: value for name, value in run.items() if name not in _OF_ONE_RUN}
         record["dataset"] = dataset_id(run["dataset"])
-        one = first.setdefault(json.dumps([record, _settings(run)], sort_keys=True, default=str), run)
+        one = first.setdefault(
+            json.dumps([record, _settings(run)], sort_keys=True, default=str), run
+        )
         if one is not run:
             one.repeats = (*one.repeats, run.place)
             one.update({**run, **one})
@@ -162,8 +181,14 @@ def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
                 (most, count), (_, next_count) = values.most_common(2)
                 usual[name] = (most if count > next_count else None) if name else max(values)
         for run, settings in compared:
-            other = {name: settings[name] for name in usual if settings.get(name, usual[name]) != usual[name]}
-            texts = (f"{name}={value}" if name else f"{value:,} steps" for name, value in other.items())
+            other = {
+                name: settings[name]
+                for name in usual
+                if settings.get(name, usual[name]) != usual[name]
+            }
+            texts = (
+                f"{name}={value}" if name else f"{value:,} steps" for name, value in other.items()
+            )
             groups.setdefault(", ".join(texts), []).append(run)
     return groups
 
@@ -202,11 +227,19 @@ def first_steps(run: Run) -> int:
 def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     objective = key[0].removesuffix(f"+{LABELS}")
     named = key[0] == UNKNOWN and key[4]  # a third-party encoder: under its own name
-    title = objectives.title(objective) if objectives.is_objective(objective) else BASELINES.get(objective, objective)
+    title = (
+        objectives.title(objective)
+        if objectives.is_objective(objective)
+        else BASELINES.get(objective, objective)
+    )
     title = key[6] or title  # what exactly was trained, if its card says so
     # Of a handle on the web the part after the host, such as 'publisher/name/1'.
     title = (key[4].partition("://")[2].partition("/")[2] or key[4]) if named else title
-    same = [x for x in others if (x[0], *x[5:7]) == (key[0], *key[5:7]) and (not named or x[4] == key[4])]
+    same = [
+        x
+        for x in others
+        if (x[0], *x[5:7]) == (key[0], *key[5:7]) and (not named or x[4] == key[4])
+    ]
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
     telling = ", ".join(telling) or ("" if named else key[4])
     propagation = f" + {PROPAGATION.get(key[5], key[5])}" if key[5] else ""

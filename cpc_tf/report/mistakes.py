@@ -19,7 +19,10 @@ from cpc_tf.report.blocks import Block, Figure, Row, spread, table
 from cpc_tf.report.runs import Run
 
 MOST, SIDE = 12, 160  # pictures, and px of each
-MOST_NAMED, MOST_COUNTED = 40, 15  # classes that the axes of a confusion matrix can name, and its cells can count
+MOST_NAMED, MOST_COUNTED = (
+    40,
+    15,
+)  # classes that the axes of a confusion matrix can name, and its cells can count
 PAIRS = 8  # classes in the table of confusions
 
 
@@ -34,7 +37,11 @@ def surest(run: Run, predictions: Predictions | None) -> list[Block]:
     paths = [os.path.realpath(os.path.join(root, file)) for file in predictions.files]
     wrong = np.flatnonzero(predictions.labels != predictions.guesses)
     order = wrong[np.argsort(-predictions.probabilities[wrong], kind="stable")].tolist()
-    there = (index for index in order if paths[index].startswith(f"{root}/") and os.path.isfile(paths[index]))
+    there = (
+        index
+        for index in order
+        if paths[index].startswith(f"{root}/") and os.path.isfile(paths[index])
+    )
     shown = [*itertools.islice(there, MOST)]
     if not shown:
         return []
@@ -50,7 +57,9 @@ def surest(run: Run, predictions: Predictions | None) -> list[Block]:
         for i in shown
     ]
     title = f"Of {len(predictions.labels):,} pictures {len(wrong):,} were named wrongly"
-    title += f"; these are the {len(shown)} that it was surest of." if len(wrong) > len(shown) else "."
+    title += (
+        f"; these are the {len(shown)} that it was surest of." if len(wrong) > len(shown) else "."
+    )
     first, *more = map(_png, tiles)
     data = [{**predictions.record(i), "class": names[predictions.labels[i]]} for i in shown]
     alt = "A picture that was named wrongly."
@@ -77,8 +86,14 @@ def confusions(run: Run, predictions: Predictions | None) -> list[Block]:
     np.add.at(counts, tuple(predictions.pairs.T), 1)
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     wrong = shares * (1 - np.eye(len(names)))
-    worst = zip(*np.unravel_index(np.argsort(-wrong, axis=None, kind="stable")[:PAIRS], counts.shape))
-    rows = [Row([names[i], names[j], spread([wrong[i, j]]), int(counts[i, j])]) for i, j in worst if wrong[i, j]]
+    worst = zip(
+        *np.unravel_index(np.argsort(-wrong, axis=None, kind="stable")[:PAIRS], counts.shape)
+    )
+    rows = [
+        Row([names[i], names[j], spread([wrong[i, j]]), int(counts[i, j])])
+        for i, j in worst
+        if wrong[i, j]
+    ]
     columns = ["Class", "Taken for", "Of the class, %", "Pictures"]
     confused = [table("confused", "What is confused most", columns, rows)] if rows else []
     return [_matrix(counts, shares, names), *confused]
@@ -101,8 +116,12 @@ def _matrix(counts: np.ndarray, shares: np.ndarray, names: Sequence[str]) -> Fig
         canvas.colorbar(image, shrink=0.6, pad=0.02).set_label("% of the class")
 
     pairs = zip(*np.nonzero(counts))
-    data = [{"class": names[i], "prediction": names[j], "count": int(counts[i, j])} for i, j in pairs]
+    data = [
+        {"class": names[i], "prediction": names[j], "count": int(counts[i, j])} for i, j in pairs
+    ]
     caption = "Confusion matrix: a row for each class, which sums to 100 %."
     alt = f"Confusion matrix: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
-    inches = (6.5, 5.6) if len(names) > MOST_COUNTED else (4.8, 4.2)  # of few classes the letters are larger
+    inches = (
+        (6.5, 5.6) if len(names) > MOST_COUNTED else (4.8, 4.2)
+    )  # of few classes the letters are larger
     return Figure("confusion", caption, plots.png(draw, *inches, 200), alt, data)

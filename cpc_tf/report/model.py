@@ -77,12 +77,18 @@ def lead(runs: Sequence[Run]) -> Lead | None:
     if run is None:
         return None
     figure, tested, labels = _figure(run), label_kinds.tested(run), run.get("num_train_labels")
-    facts: dict[str, Any] = {"figure": figure, "labels": labels, "tested": tested or run.get("test_images", 0)}
+    facts: dict[str, Any] = {
+        "figure": figure,
+        "labels": labels,
+        "tested": tested or run.get("test_images", 0),
+    }
     folds = run.get("cross_validation", {})
     facts |= {"folds": folds.get("folds", 0), "repeats": folds.get("repeats", 1)}
     rivals = [each for each in runs if each["kind"] == run["kind"] and figure in each]
     trained = [method for method in methods(rivals) if method.pretrained]
-    facts["encoders"] = len({frozenset(each["encoder"] for each in method.runs) for method in trained})
+    facts["encoders"] = len(
+        {frozenset(each["encoder"] for each in method.runs) for method in trained}
+    )
     facts["encoder"] = next((method.title for method in trained if run in method.runs), "")
     facts["caution"] = counts.caution(facts["tested"], figure == "top1") if figure else ""
     facts["refit_labels"] = run.get(REFIT, {}).get("num_train_labels")
@@ -93,7 +99,9 @@ def lead(runs: Sequence[Run]) -> Lead | None:
         picture = _bars(run, compared, facts)
     elif figure == "map":
         classes = counts.class_counts(run)
-        shown, named, found = (sum(getattr(c, name) for c in classes) for name in ("tested", "predicted", "right"))
+        shown, named, found = (
+            sum(getattr(c, name) for c in classes) for name in ("tested", "predicted", "right")
+        )
         facts |= {"score": _of_100(run["map"]), "chance": _of_100(run.get("map_chance", 0))}
         facts |= {"found": _of_100(found / shown) if shown else None}
         facts |= {"precise": _of_100(found / named) if named else 0}
@@ -101,12 +109,20 @@ def lead(runs: Sequence[Run]) -> Lead | None:
     elif figure:
         without = compared[1]["map11"] if compared[1:] else None
         facts |= {"score": _of_100(run["map11"]), "without": without and _of_100(without)}
-        facts |= {"objects": run.get("test_boxes", 0), "best": run.get("best_f1"), "iou": run.get("iou", 0.5)}
+        facts |= {
+            "objects": run.get("test_boxes", 0),
+            "best": run.get("best_f1"),
+            "iou": run.get("iou", 0.5),
+        }
         facts["close"] = _of_100(run["map50_95"]) if "map50_95" in run else None
         png = run.png("sheet.png")
         caption = "Test images with true and detected boxes, those with most missed objects first."
         alt = "Test images with true boxes, found and missed, and detected boxes, right and wrong."
-        picture = [Figure("boxes", caption, png, alt, photographs=True)] if png else _bars(run, compared, {})
+        picture = (
+            [Figure("boxes", caption, png, alt, photographs=True)]
+            if png
+            else _bars(run, compared, {})
+        )
     else:
         facts |= {"images": run.get("images", 0), "commands": bool(run.directory)}
     return Lead(sentences("lead", facts), picture)
@@ -119,9 +135,19 @@ def _accuracy(run: Run, tested: int, compared: Sequence[Run]) -> dict[str, Any]:
     low, high = run.get("top1_low", low), run.get("top1_high", high)
     mean = run.get("class_mean", top1)
     return {
-        **{"right": round(top1 * of), "of": of, "without": round(compared[1]["top1"] * of) if compared[1:] else None},
-        **{"low": _of_100(low), "high": _of_100(high), "chance": _of_100(1 / run.get("num_classes", 1e9))},
-        "largest": _of_100(run["largest_class"]) if run.get("largest_class", 0) * run.get("num_classes", 0) > 1 else 0,
+        **{
+            "right": round(top1 * of),
+            "of": of,
+            "without": round(compared[1]["top1"] * of) if compared[1:] else None,
+        },
+        **{
+            "low": _of_100(low),
+            "high": _of_100(high),
+            "chance": _of_100(1 / run.get("num_classes", 1e9)),
+        },
+        "largest": _of_100(run["largest_class"])
+        if run.get("largest_class", 0) * run.get("num_classes", 0) > 1
+        else 0,
         "class_mean": _of_100(mean) if abs(mean - top1) > 0.01 else None,
     }
 
@@ -147,7 +173,11 @@ def _rivals(run: Run, runs: Sequence[Run]) -> list[Run]:
         return []
     alike = "kind", "num_train_labels", "num_classes", "label_fraction"
     figure = _figure(run)
-    same = [each for each in runs if figure in each and all(each.get(name) == run.get(name) for name in alike)]
+    same = [
+        each
+        for each in runs
+        if figure in each and all(each.get(name) == run.get(name) for name in alike)
+    ]
     found = ([each for each in same if each.identity.trained_by == kind] for kind in kinds)
     return [max(some, key=lambda each: each[figure]) for some in found if some]
 
@@ -156,10 +186,19 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
     """Returns bars of what a model and others without its pre-training are right for, of 100."""
     figure, curve = _figure(run), classify.largest(run)
     bars = [
-        (_name(each), each.identity.trained_by, each[figure], label_kinds.tested(each), _interval(each, figure))
+        (
+            _name(each),
+            each.identity.trained_by,
+            each[figure],
+            label_kinds.tested(each),
+            _interval(each, figure),
+        )
         for each in compared
     ]
-    bars += [(classify.ARMS[arm].format(labels), color, top1, 0, (top1, top1)) for arm, color, labels, top1 in curve]
+    bars += [
+        (classify.ARMS[arm].format(labels), color, top1, 0, (top1, top1))
+        for arm, color, labels, top1 in curve
+    ]
     aside = {name: facts[key] / 100 for name, key in _ASIDE.items() if facts.get(key)}
     bars += [(name, "chance", share, 0, (share, share)) for name, share in aside.items()]
     if len(bars) < 2:
@@ -170,8 +209,16 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
         for place, (_, color, share, _, (low, high)) in enumerate(reversed(bars)):
             axis.barh(place, 100 * share, 0.62, color=theme.color(color))
             if high > low:
-                axis.plot([100 * low, 100 * high], [place, place], color=theme.named["ink"], linewidth=1.2)
-            axis.text(100 * max(share, high) + 1.5, place, f"{100 * share:.0f}", va="center", fontweight="bold")
+                axis.plot(
+                    [100 * low, 100 * high], [place, place], color=theme.named["ink"], linewidth=1.2
+                )
+            axis.text(
+                100 * max(share, high) + 1.5,
+                place,
+                f"{100 * share:.0f}",
+                va="center",
+                fontweight="bold",
+            )
         axis.set_yticks(range(len(bars)), [name for name, *_ in reversed(bars)])
         axis.set(xlim=(0, 108), xlabel=_UNITS[figure])
         axis.tick_params(axis="y", length=0)
@@ -179,12 +226,26 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
         axis.spines["left"].set_visible(False)
 
     data = [
-        {"what": name, "of 100": round(100 * share, 2), "tested": tested or None} for name, _, share, tested, _ in bars
+        {"what": name, "of 100": round(100 * share, 2), "tested": tested or None}
+        for name, _, share, tested, _ in bars
     ]
     alt = f"Bars: {'; '.join(f'{name}: {100 * share:.0f}' for name, _, share, *_ in bars)}."
     colors = [color for _, color, *_ in bars]
-    caption = "Thin lines: what a test of so few pictures leaves open (95 %)." if facts.get("tested") else ""
-    return [Figure("answer", caption, plots.png(draw, 5.6, 0.75 + 0.36 * len(bars), 200), alt, data, colors=colors)]
+    caption = (
+        "Thin lines: what a test of so few pictures leaves open (95 %)."
+        if facts.get("tested")
+        else ""
+    )
+    return [
+        Figure(
+            "answer",
+            caption,
+            plots.png(draw, 5.6, 0.75 + 0.36 * len(bars), 200),
+            alt,
+            data,
+            colors=colors,
+        )
+    ]
 
 
 def _name(run: Run) -> str:
@@ -232,7 +293,11 @@ def _sheet(run: Run, predictions: Predictions | None) -> list[Block]:
     if not png:
         return []
     rows = sample(predictions) if predictions and predictions.probabilities is not None else {}
-    data = [{"row": title, **predictions.record(index)} for title, indices in rows.items() for index in indices]
+    data = [
+        {"row": title, **predictions.record(index)}
+        for title, indices in rows.items()
+        for index in indices
+    ]
     title = "Each with the class that it names and how sure it is. Green frame: right; red: wrong."
     alt = f"Test images in rows: {'; '.join(rows) or 'right and wrong'}."
     return [Figure("predictions", title, png, alt, data, photographs=True)]
@@ -289,10 +354,16 @@ def _commands(run: Run) -> list[tuple[str, str]]:
     embed = _command("embed", f"--encoder={encoder}", new, "--output=features.npz", "--map=map.png")
     predicted = "boxes" if run["kind"] == "detect" else "a label and its probability"
     # `embed` takes a module that is called, not one of its signatures.
-    signatures = [line for line in run.text("run.flags").splitlines() if line.startswith("--signature=")]
+    signatures = [
+        line for line in run.text("run.flags").splitlines() if line.startswith("--signature=")
+    ]
     can_embed = encoder not in (PIXELS, NEW) and signatures in ([], ["--signature="])
     return [
-        *([] if is_exported else [("Put everything that a prediction takes into one model", export)]),
+        *(
+            []
+            if is_exported
+            else [("Put everything that a prediction takes into one model", export)]
+        ),
         (f"Predict {predicted} for each picture of a folder", predict),
         *([("Features of the pictures, and a map of them", embed)] if can_embed else []),
     ]
@@ -302,7 +373,9 @@ def _first_commands(run: Run) -> list[tuple[str, str]]:
     """Returns the commands from a pre-training to a classifier."""
     place = run.path
     module, workdir = (os.path.join(os.path.dirname(place), name) for name in ("hub", "linear"))
-    learn = _command("linear", f"--encoder={module}", f"--labelled={LABELLED}", f"--workdir={workdir}")
+    learn = _command(
+        "linear", f"--encoder={module}", f"--labelled={LABELLED}", f"--workdir={workdir}"
+    )
     return [
         ("Export the encoder", _command("export", f"--workdir={place}", f"--output={module}")),
         ("Train a classifier on it, with a folder that has one for each class", learn),

@@ -42,7 +42,9 @@ ABOUT = {
 }
 # Colour -> its meaning in all figures. Other objectives have none of their own: their curves are named in the figures.
 LEGEND = {
-    **{name: objective.TITLE for name, objective in OBJECTIVES.items() if name in plots.THEME.named},
+    **{
+        name: objective.TITLE for name, objective in OBJECTIVES.items() if name in plots.THEME.named
+    },
     **BASELINES,
     **{"chance": "chance", "healthy": "the healthy range"},
 }
@@ -61,7 +63,12 @@ class Section(NamedTuple):
     def blocks(self, *kinds: type) -> list[Block]:
         """Returns all blocks of these kinds, including those behind details."""
         opening = self.lead.picture if self.lead else []
-        return [b for blocks in (opening, *self.subjects.values()) for b in flat(blocks) if isinstance(b, kinds)]
+        return [
+            b
+            for blocks in (opening, *self.subjects.values())
+            for b in flat(blocks)
+            if isinstance(b, kinds)
+        ]
 
     @property
     def remarks(self) -> list[tuple[str, str]]:
@@ -75,7 +82,9 @@ class Section(NamedTuple):
     @property
     def summary(self) -> list[list[str]]:
         """The findings as rows of texts: a head with the methods, then a row for each finding."""
-        methods = list(dict.fromkeys(title for finding in self.findings for title in finding.values))
+        methods = list(
+            dict.fromkeys(title for finding in self.findings for title in finding.values)
+        )
         measured = [*dict.fromkeys(finding.measured for finding in self.findings)]
         rows = []
         for what, values, remark, how in self.findings:
@@ -112,7 +121,9 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
     """Yields a section for each dataset and split of it that is tested on, those with the most accuracies first."""
     titles = dataset_titles(run["dataset"] for run in runs)
     names = [dataset_name(each) for each in {dataset_id(run["dataset"]) for run in runs}]
-    splits: dict[str, collections.Counter] = {title: collections.Counter() for title in titles.values()}
+    splits: dict[str, collections.Counter] = {
+        title: collections.Counter() for title in titles.values()
+    }
     for run in runs:
         splits[titles[run["dataset"]]][run.test_split] += 1
     groups: dict[str, list[Run]] = {}
@@ -124,7 +135,9 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
         run.unclear = names.count(dataset_name(run.identity.dataset)) > 1
         groups.setdefault(run.dataset_title, []).append(run)
     slugs: list[str] = []
-    for name, group in sorted(groups.items(), key=lambda item: (-sum("top1" in run for run in item[1]), item[0])):
+    for name, group in sorted(
+        groups.items(), key=lambda item: (-sum("top1" in run for run in item[1]), item[0])
+    ):
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:LONGEST].strip("-") or "unnamed"
         slugs.append(slug + (f"-{len(slugs) + 1}" if slug in slugs else ""))
         dataset = max((run["dataset"] for run in group), key=len)  # photos/15200
@@ -136,7 +149,9 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
         for part in (part for part in parts if part.blocks):
             subjects.setdefault((part.name, part.title), []).extend(part.blocks)
         findings = [finding for part in parts for finding in part.findings]
-        yield Section(name, slugs[-1], lead(group), findings, subjects, ABOUT.get(dataset_name(dataset), ""))
+        yield Section(
+            name, slugs[-1], lead(group), findings, subjects, ABOUT.get(dataset_name(dataset), "")
+        )
 
 
 def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[str, bytes | str]:
@@ -146,24 +161,36 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
     for section in datasets:
         pngs = (item for block in section.blocks(Figure) for item in block.pngs.items())
         contents |= {f"{section.slug}-{name}.png": png for name, png in pngs}
-        records = {block.name: list(block.data) for block in section.blocks(Figure, Table) if block.data}
-        contents |= {f"{section.slug}-{name}.csv": csv_records(rows) for name, rows in records.items()}
+        records = {
+            block.name: list(block.data) for block in section.blocks(Figure, Table) if block.data
+        }
+        contents |= {
+            f"{section.slug}-{name}.csv": csv_records(rows) for name, rows in records.items()
+        }
         said = section.lead.sentences if section.lead else []
         data[section.name] = {
             "lead": said,
             "findings": [finding._asdict() for finding in section.findings],
             "data": records,
         }
-    contents["summary.txt"] = "\n".join(_aligned(section.summary) for section in datasets if section.findings)
+    contents["summary.txt"] = "\n".join(
+        _aligned(section.summary) for section in datasets if section.findings
+    )
     results = [{"place": run.place, **run} for run in runs]
     summary = {**about, "runs": results, "not_read": problems, "datasets": data}
     strict = json.loads(json.dumps(summary, default=str), parse_constant=lambda _: None)
     contents["report.json"] = json.dumps(strict, indent=1) + "\n"
-    colors = {color for section in datasets for block in section.blocks(Figure) for color in block.colors}
+    colors = {
+        color for section in datasets for block in section.blocks(Figure) for color in block.colors
+    }
     # The page contains its style and pictures; it loads nothing.
     folder = jinja2.FileSystemLoader(pathlib.Path(__file__).parent)
     pages = jinja2.Environment(
-        loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+        loader=folder,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
     )
     values = {
         "text": text,
@@ -173,7 +200,12 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
         "legend": [item for item in LEGEND.items() if item[0] in colors],
     }
     page = pages.get_template("page.html.jinja")
-    return {**contents, "report.html": page.render(sections=datasets, runs=runs, problems=problems, **about, **values)}
+    return {
+        **contents,
+        "report.html": page.render(
+            sections=datasets, runs=runs, problems=problems, **about, **values
+        ),
+    }
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -181,6 +213,10 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = []
     for first, *values, remark in rows:
-        cells = [first.ljust(widths[0]), *(value.rjust(width) for value, width in zip(values, widths[1:])), remark]
+        cells = [
+            first.ljust(widths[0]),
+            *(value.rjust(width) for value, width in zip(values, widths[1:])),
+            remark,
+        ]
         lines.append("  ".join(cells).rstrip() + "\n")
     return "".join(lines)

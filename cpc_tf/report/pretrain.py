@@ -41,7 +41,9 @@ RECORDED = {
 SHARES = ("accuracy", "knn")  # of these, recorded as fractions
 CONTRASTIVE = "contrastive accuracy, training, %"  # of finding a patch or a view among others
 PATCHES = "Patches as the encoder of {} saw them: augmented, and what was done to them one by one."
-PATCHES_ALT = "An image, its patch grid, augmented draws of it, and each operation that was used, alone."
+PATCHES_ALT = (
+    "An image, its patch grid, augmented draws of it, and each operation that was used, alone."
+)
 NOTE = (
     "On training images, at the end of each run; the nearest-neighbour probe is on the images of --probe_split. Losses "
     "of runs with another batch, grid or number of directions do not compare, bounds do. docs/is_my_loss_normal.md "
@@ -52,9 +54,13 @@ NOTE = (
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the pre-training runs on a dataset."""
     named = {_name(run): run for run in sorted(runs, key=_name)}
-    seen: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
+    seen: list[Block] = pictures(
+        list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT
+    )
     recorded = {name: run for name, run in named.items() if run.metrics()}
-    figures = [_figure(name, run, f"training-{i}") for i, (name, run) in enumerate(recorded.items(), 1)]
+    figures = [
+        _figure(name, run, f"training-{i}") for i, (name, run) in enumerate(recorded.items(), 1)
+    ]
     curves = [curve for curves in figures for curve in curves]
     folded = [Details("Pre-training: curves", curves)] if curves else []
     folded += [Details("Pre-training: numbers", [_table(named)])] if named else []
@@ -64,12 +70,16 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
 
 def _name(run: Run) -> str:
     """Returns a run's directory or, for a record of a study, its encoder and seed."""
-    return run.place if run.directory else f"{architecture(run['encoder'])}, seed {run.get('seed', 0)}"
+    return (
+        run.place if run.directory else f"{architecture(run['encoder'])}, seed {run.get('seed', 0)}"
+    )
 
 
 def _collapse(records: Sequence[dict[str, float]]) -> Collapse | None:
     health = Health()
-    return next(filter(None, (health.check(int(record["step"]), record) for record in records)), None)
+    return next(
+        filter(None, (health.check(int(record["step"]), record) for record in records)), None
+    )
 
 
 def _table(named: dict[str, Run]) -> Table:
@@ -83,7 +93,9 @@ def _table(named: dict[str, Run]) -> Table:
         columns.append([architecture(run["encoder"]), *values, minutes, health])
     titles = ["Encoder", "Seed", "Steps", *RECORDED.values(), "Minutes", "Health"]
     rows = [
-        Row([title, *of_runs]) for title, of_runs in zip(titles, zip(*columns)) if any(x is not None for x in of_runs)
+        Row([title, *of_runs])
+        for title, of_runs in zip(titles, zip(*columns))
+        if any(x is not None for x in of_runs)
     ]
     return table("pretraining", "Pre-training runs", ["", *named], rows, NOTE)
 
@@ -93,7 +105,10 @@ def _figure(name: str, run: Run, file: str) -> list[Figure]:
     objective = run.identity.trained_by
     titles = {**RECORDED, "accuracy": CONTRASTIVE} if objective in ("cpc", "instance") else RECORDED
     # A speed of 0 stands for "not measured": the first of a session.
-    records = [{k: x for k, x in _in_percent(r).items() if x or k != "images_per_second"} for r in run.metrics()]
+    records = [
+        {k: x for k, x in _in_percent(r).items() if x or k != "images_per_second"}
+        for r in run.metrics()
+    ]
     keys = [key for key in titles if key == "loss" or any(key in record for record in records)]
     panels = {titles[key]: [line(name, records, key, objective)] for key in keys}
     warn_below = {titles[key]: least for key, (least, _) in COLLAPSED.items()}
@@ -105,9 +120,14 @@ def _figure(name: str, run: Run, file: str) -> list[Figure]:
     caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."
     healthy_from = {titles[key]: least for key, least in _in_percent(ranges).items()}
     most = {titles[key]: 100.0 for key in SHARES}
-    return Panels(panels, warn_below=warn_below, healthy=healthy_from, most=most).figure(file, caption, 3.9, 2.4)
+    return Panels(panels, warn_below=warn_below, healthy=healthy_from, most=most).figure(
+        file, caption, 3.9, 2.4
+    )
 
 
 def _in_percent(record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a record whose fractions are percent."""
-    return {**record, **{key: round(100 * record[key], 4) for key in SHARES if is_number(record.get(key))}}
+    return {
+        **record,
+        **{key: round(100 * record[key], 4) for key in SHARES if is_number(record.get(key))},
+    }

@@ -39,7 +39,9 @@ LARGER = "-128px"  # ends a study's name of a dataset whose presets' names end l
 
 def is_number(value: Any) -> bool:
     """Returns whether it is a finite number of a usable size."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30  # NaN: false
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30
+    )  # NaN: false
 
 
 def _all(kind: type, values: Any) -> bool:
@@ -69,11 +71,15 @@ def _is_share(value: Any) -> bool:
 
 
 def _is_scores(value: Any) -> bool:
-    return isinstance(value, dict) and all(_is_share(value.get(name, 0)) for name in ("top1", "top5"))
+    return isinstance(value, dict) and all(
+        _is_share(value.get(name, 0)) for name in ("top1", "top5")
+    )
 
 
 def _is_folds(value: Any) -> bool:
-    return isinstance(value, dict) and all(type(value.get(name)) is int for name in ("folds", "repeats"))
+    return isinstance(value, dict) and all(
+        type(value.get(name)) is int for name in ("folds", "repeats")
+    )
 
 
 def _is_counts(value: Any) -> bool:
@@ -86,7 +92,9 @@ def _is_counts(value: Any) -> bool:
 
 
 def _is_levels(value: Any) -> bool:
-    return value is None or (isinstance(value, list) and len(value) == 2 and all(map(is_number, value)))
+    return value is None or (
+        isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
+    )
 
 
 def _is_best_f1(value: Any) -> bool:
@@ -94,7 +102,10 @@ def _is_best_f1(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and all(type(value.get(name)) is int and value[name] >= 0 for name in counts)
-        and all(is_number(value.get(name)) and 0 <= value[name] <= 1 for name in ("score", "precision", "recall"))
+        and all(
+            is_number(value.get(name)) and 0 <= value[name] <= 1
+            for name in ("score", "precision", "recall")
+        )
     )
 
 
@@ -121,7 +132,11 @@ FIELDS = [
     ("by_channel", "scores from 0 to 1", _is_scores),
 ]  # fmt: skip
 KINDS = {name: (kind, is_one) for names, kind, is_one in FIELDS for name in names.split()}
-REQUIRED = ("dataset", "encoder", "identity")  # of every record; the module of its report adds its NEEDS
+REQUIRED = (
+    "dataset",
+    "encoder",
+    "identity",
+)  # of every record; the module of its report adds its NEEDS
 ANY = "a value", lambda x: x is not None
 
 
@@ -158,7 +173,9 @@ class Run(collections.UserDict):
     def test_split(self) -> str:
         """The split that it was tested on, by its record or, of an earlier version, its flags; '' if none is known."""
         line = "\n".join((self.get("settings") or [""])[-1:]) or self.text("run.flags")
-        given = [word.partition("=")[2] for word in line.split() if word.startswith("--test_split=")]
+        given = [
+            word.partition("=")[2] for word in line.split() if word.startswith("--test_split=")
+        ]
         return self.get("test_split") or (given[-1] if given else "")
 
     @property
@@ -173,7 +190,11 @@ class Run(collections.UserDict):
             about = _from_json(self.text("run.json"))
         except ValueError:
             about = None
-        texts = {name: x for name, x in about.items() if isinstance(x, str)} if isinstance(about, dict) else {}
+        texts = (
+            {name: x for name, x in about.items() if isinstance(x, str)}
+            if isinstance(about, dict)
+            else {}
+        )
         return {**texts, **self.get("made", {})}
 
     @property
@@ -205,7 +226,11 @@ class Run(collections.UserDict):
                 record = _from_json(line)
             except ValueError:
                 continue  # a last line that a kill cut short
-            records.append({n: x for n, x in record.items() if is_number(x)} if isinstance(record, dict) else {})
+            records.append(
+                {n: x for n, x in record.items() if is_number(x)}
+                if isinstance(record, dict)
+                else {}
+            )
         return [record for record in records if "step" in record]
 
 
@@ -224,7 +249,9 @@ def collect(runs_dir: str, reports: Mapping[str, Any]) -> tuple[list[Run], list[
       ConfigError: if there is no such directory, or no result in it.
     """
     if not runs_dir or not tf.io.gfile.isdir(runs_dir):
-        raise ConfigError("runs", runs_dir, "no such directory; name one that holds runs, e.g. --runs=runs")
+        raise ConfigError(
+            "runs", runs_dir, "no such directory; name one that holds runs, e.g. --runs=runs"
+        )
     runs, problems = [], []
     for path in _json_files(runs_dir):
         place = os.path.relpath(path, runs_dir).encode("utf-8", "replace").decode()
@@ -232,11 +259,15 @@ def collect(runs_dir: str, reports: Mapping[str, Any]) -> tuple[list[Run], list[
         try:
             content = _from_json(_read(path).decode("utf-8-sig", "replace"))
         except (ValueError, OSError, tf.errors.OpError) as error:
-            problems += [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if is_result else []
+            problems += (
+                [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if is_result else []
+            )
             continue
         if is_result:
             records = {place: content}
-        elif isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content):
+        elif isinstance(content, list) and any(
+            isinstance(x, dict) and "kind" in x for x in content
+        ):
             records = {f"{place}, record {index}": record for index, record in enumerate(content)}
         else:
             records = {}
@@ -248,8 +279,12 @@ def collect(runs_dir: str, reports: Mapping[str, Any]) -> tuple[list[Run], list[
             else:
                 runs.append(Run(record, at))
     if not runs:
-        unread = f" ({len(problems)} could not be read, the first: {problems[0]})" if problems else ""
-        raise ConfigError("runs", runs_dir, f"no result.json below it{unread}; `make demo` makes the first")
+        unread = (
+            f" ({len(problems)} could not be read, the first: {problems[0]})" if problems else ""
+        )
+        raise ConfigError(
+            "runs", runs_dir, f"no result.json below it{unread}; `make demo` makes the first"
+        )
     # Each run once; the fields that a study's record adds go to the run that it names.
     unique: dict[Any, Run] = {}
     for run in sorted(runs, key=lambda run: not run.directory):
@@ -264,7 +299,10 @@ def _fault(record: Any, reports: Mapping[str, Any]) -> str:
     if not isinstance(kind, str) or kind not in reports:
         return f"kind {kind!r} is not known here (known: {', '.join(reports)})"
     multi_label = label_kinds.is_multi_label(record)  # has another main score
-    needed = [*REQUIRED, *("map" if multi_label and name == "top1" else name for name in reports[kind].NEEDS)]
+    needed = [
+        *REQUIRED,
+        *("map" if multi_label and name == "top1" else name for name in reports[kind].NEEDS),
+    ]
     for name in dict.fromkeys([*needed, *(name for name in record if name in KINDS)]):
         (wanted, is_one), value = KINDS.get(name, ANY), record.get(name)
         if not is_one(value):
@@ -274,7 +312,9 @@ def _fault(record: Any, reports: Mapping[str, Any]) -> str:
 
 def _json_files(folder: str) -> Iterator[str]:
     """Yields *.json files below a directory in order, without hidden folders."""
-    for here, folders, files in tf.io.gfile.walk(folder) if "://" in folder else os.walk(folder):  # follows no links
+    for here, folders, files in (
+        tf.io.gfile.walk(folder) if "://" in folder else os.walk(folder)
+    ):  # follows no links
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (os.path.join(here, name) for name in sorted(files) if name.endswith(".json"))
 
@@ -286,7 +326,9 @@ def _from_json(text: str) -> Any:
       ValueError: it is not JSON, is nested too deeply, or has a number of thousands of digits.
     """
     try:
-        return json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))
+        return json.loads(
+            json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")
+        )
     except RecursionError as error:
         raise ValueError("it nests too deep") from error
 
@@ -324,7 +366,10 @@ def dataset_titles(datasets: Iterable[str]) -> dict[str, str]:
     """Returns {--dataset: unique name}: the short name, or the unique one if several have the short one."""
     ids = {dataset: dataset_id(dataset) for dataset in datasets}
     short = [dataset_name(each) for each in {*ids.values()}]
-    return {d: dataset_name(each) if short.count(dataset_name(each)) == 1 else each for d, each in ids.items()}
+    return {
+        d: dataset_name(each) if short.count(dataset_name(each)) == 1 else each
+        for d, each in ids.items()
+    }
 
 
 def own_preset(dataset: str, *tasks: str) -> str:
@@ -333,7 +378,10 @@ def own_preset(dataset: str, *tasks: str) -> str:
     if kind in PATHS and path:
         made_for, ending = f"{kind}:{dataset_name(dataset)}", ""
     else:
-        made_for, ending = kind.split("/")[0].removesuffix(LARGER), "_128px" if kind.endswith(LARGER) else ""
+        made_for, ending = (
+            kind.split("/")[0].removesuffix(LARGER),
+            "_128px" if kind.endswith(LARGER) else "",
+        )
     folders = [folder for folder, datasets in MADE_FOR.items() if made_for in datasets]
     candidates = [f"{folder}/{task}{ending}" for folder in folders for task in tasks]
     return next((name for name in candidates if name in cli.preset_names()), "")
@@ -341,7 +389,11 @@ def own_preset(dataset: str, *tasks: str) -> str:
 
 def shorter(config_class: type, preset: str, steps: int, images: int) -> str:
     """Returns "short run (10 of the preset's 625 steps)" if a run on so many images is one, else ''."""
-    full = cli.parse(config_class, [f"--preset={preset}"]).training.steps(images) if preset and images else 0
+    full = (
+        cli.parse(config_class, [f"--preset={preset}"]).training.steps(images)
+        if preset and images
+        else 0
+    )
     return f"short run ({steps:,} of the preset's {full:,} steps)" if 0 < steps < full else ""
 
 

@@ -81,7 +81,9 @@ class Checkpoints:
             except (tf.errors.OpError, IndexError, MemoryError) as error:
                 if isinstance(error, tf.errors.OpError) and error.error_code not in _DAMAGE:
                     raise
-                logging.warning("checkpoint %s is damaged (%s): passed over", self.path(step), reason(error))
+                logging.warning(
+                    "checkpoint %s is damaged (%s): passed over", self.path(step), reason(error)
+                )
         return None
 
     def restore(self, preferred: Collection[int] = ()) -> int | None:
@@ -119,7 +121,9 @@ class Checkpoints:
     def drop_unfinished(self) -> None:
         """Removes the files of unfinished steps, which a kill or a full disk leaves."""
         finished = {f"step_{step:08d}" for step in self.steps()}
-        for name in tf.io.gfile.listdir(self.directory) if tf.io.gfile.isdir(self.directory) else ():
+        for name in (
+            tf.io.gfile.listdir(self.directory) if tf.io.gfile.isdir(self.directory) else ()
+        ):
             path = os.path.join(self.directory, name.rstrip("/"))
             if name.split(".")[0] not in finished and re.match(r"step_\d+|worker_\d+", name):
                 tf.io.gfile.rmtree(path) if tf.io.gfile.isdir(path) else tf.io.gfile.remove(path)
@@ -132,6 +136,10 @@ class Checkpoints:
 
     def _remove(self, step: int) -> None:
         # The index goes first: without it the rest does not count.
-        names = [name for name in tf.io.gfile.listdir(self.directory) if name.startswith(f"step_{step:08d}.")]
+        names = [
+            name
+            for name in tf.io.gfile.listdir(self.directory)
+            if name.startswith(f"step_{step:08d}.")
+        ]
         for name in sorted(names, key=lambda name: not name.endswith(".index")):
             tf.io.gfile.remove(os.path.join(self.directory, name))

@@ -30,7 +30,12 @@ from cpc_tf.texts import listed, shown
 WAIT = 300  # seconds that a process waits until all others have started
 _SET_UP = 120  # seconds that TensorFlow may then take to connect them: less than WAIT, so that the others still wait
 # What the collective operations of the others end with, 20 seconds at most after a process was killed.
-_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError)
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+)
 _GO = b"all are here"
 _WIDTH = 128  # numbers that are sent at a time: of one shape there is one program
 _SHOWN = 120  # bytes of a text that differs
@@ -57,7 +62,9 @@ def tf_config() -> tuple[dict[str, list[str]], dict[str, Any]]:
             raise TypeError("an address in place of a list of them")
         return {kind: list(addresses) for kind, addresses in processes.items()}, dict(task)
     except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigError(f"TF_CONFIG={shown(text)}: is not the JSON object that TensorFlow expects") from error
+        raise ConfigError(
+            f"TF_CONFIG={shown(text)}: is not the JSON object that TensorFlow expects"
+        ) from error
 
 
 def members() -> tuple[list[Member], int]:
@@ -80,7 +87,11 @@ def members() -> tuple[list[Member], int]:
             f"the environment variable TF_CONFIG {missing}; set it as docs/gpu.md shows, or take another --strategy "
             "for one machine",
         )
-    members = [Member(kind, index, address) for kind in kinds for index, address in enumerate(processes[kind])]
+    members = [
+        Member(kind, index, address)
+        for kind in kinds
+        for index, address in enumerate(processes[kind])
+    ]
     names = [(member.kind, str(member.task)) for member in members]
     name = (task.get("type"), str(task.get("index", 0)))
     if name not in names:
@@ -121,7 +132,9 @@ def _meet(addresses: Sequence[str], index: int, wait: float) -> None:
     """
     host, _, port = addresses[0].rpartition(":")
     if not port.isdigit():
-        raise ConfigError("strategy", "multiworker", f"{shown(addresses[0])} in TF_CONFIG: must be HOST:PORT")
+        raise ConfigError(
+            "strategy", "multiworker", f"{shown(addresses[0])} in TF_CONFIG: must be HOST:PORT"
+        )
     deadline, missing = time.monotonic() + wait, [0]
     while missing and time.monotonic() < deadline:
         try:
@@ -149,12 +162,16 @@ def _gather(port: int, count: int, deadline: float) -> list[int]:
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(
-            socket.create_server(("", port), family=family, dualstack_ipv6=family == socket.AF_INET6)
+            socket.create_server(
+                ("", port), family=family, dualstack_ipv6=family == socket.AF_INET6
+            )
         )
         came: dict[int, socket.socket] = {}
         while len(came) < count - 1 and time.monotonic() < deadline:
             readable, _, _ = select.select([server, *came.values()], [], [], 0.2)
-            came = {number: each for number, each in came.items() if each not in readable}  # those have ended
+            came = {
+                number: each for number, each in came.items() if each not in readable
+            }  # those have ended
             if server in readable:
                 connection = stack.enter_context(server.accept()[0])
                 connection.settimeout(5)
@@ -198,7 +215,10 @@ def _guarded(seconds: float) -> Iterator[None]:
         "of them has ended, start the same command again on each machine"
     )
     command = [sys.executable, "-c", _GUARD, str(seconds), line]
-    with termination.unhandled(), subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):
+    with (
+        termination.unhandled(),
+        subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True),
+    ):
         yield
 
 
@@ -226,7 +246,11 @@ def replica_names(strategy: tf.distribute.Strategy) -> list[str]:
 
 def hosts(strategy: tf.distribute.Strategy) -> int:
     """Returns how many machines read data. A collective: every process must call it."""
-    return strategy.extended.num_hosts if isinstance(strategy, tf.distribute.TPUStrategy) else total(strategy, 1)
+    return (
+        strategy.extended.num_hosts
+        if isinstance(strategy, tf.distribute.TPUStrategy)
+        else total(strategy, 1)
+    )
 
 
 def total(strategy: tf.distribute.Strategy, value: int) -> int:
@@ -250,7 +274,9 @@ def gathered(strategy: tf.distribute.Strategy, values: Sequence[Sequence[int]]) 
     rows_here = iter(np.pad(values, [[0, 0], [0, -count % _WIDTH]]))
 
     def row(context: tf.distribute.ValueContext) -> tf.Tensor:
-        here = tf.one_hot(context.replica_id_in_sync_group, context.num_replicas_in_sync, dtype=tf.int64)
+        here = tf.one_hot(
+            context.replica_id_in_sync_group, context.num_replicas_in_sync, dtype=tf.int64
+        )
         return here[:, None] * next(rows_here)
 
     rows = strategy.experimental_distribute_values_from_function(row)
@@ -296,7 +322,9 @@ def agree(strategy: tf.distribute.Strategy, facts: Callable[[], Mapping[str, obj
     # The odd ones are those that differ from more than half; all, if there is no such majority.
     column = table[:, differ[0]].tolist()
     usual, count = collections.Counter(column).most_common(1)[0]
-    odd = [index for index, digest in enumerate(column) if 2 * count <= len(column) or digest != usual]
+    odd = [
+        index for index, digest in enumerate(column) if 2 * count <= len(column) or digest != usual
+    ]
     parts = [f"{values[index]} at {hosts[index]}" for index in odd]
     if len(odd) < len(hosts):
         parts.append(f"{values[column.index(usual)]} at the others")

@@ -8,7 +8,9 @@ from cpc_tf.settings import ConfigError, Settings, count, fraction, rate, settin
 
 # float16 is for GPUs without bfloat16; its loss is scaled.
 PRECISIONS = ("float32", "bfloat16", "float16")
-ONLY_PRETRAINING = {"parts": "only pre-training encodes parts of a batch side by side"}  # for HIDDEN of the others
+ONLY_PRETRAINING = {
+    "parts": "only pre-training encodes parts of a batch side by side"
+}  # for HIDDEN of the others
 NO_PARTS_OF_BATCHES = {"accumulate": "the classifier's batch norm uses all images of a step"}
 
 
@@ -27,16 +29,32 @@ def run_directory() -> Any:
 class TrainingConfig(Settings):
     """How long, on what devices, and how often to record and save."""
 
-    batch_size: int = count(512, "Images per step, over all replicas", unit="images", source="App. A", maximum=2**20)
+    batch_size: int = count(
+        512, "Images per step, over all replicas", unit="images", source="App. A", maximum=2**20
+    )
     train_steps: int = count(
-        0, "Length of training; 0: --train_epochs decides", unit="steps", minimum=0, free_on_resume=True
+        0,
+        "Length of training; 0: --train_epochs decides",
+        unit="steps",
+        minimum=0,
+        free_on_resume=True,
     )
     train_epochs: float = setting(
-        200, "Length of training", unit="epochs", source="App. A", minimum=0, maximum=1e6, free_on_resume=True
+        200,
+        "Length of training",
+        unit="epochs",
+        source="App. A",
+        minimum=0,
+        maximum=1e6,
+        free_on_resume=True,
     )
     # The range of numpy's global generator, which Keras seeds, too.
     seed: int = setting(
-        0, "Seed of weights, order, crops and augmentation", minimum=0, maximum=2**32 - 1, compared=False
+        0,
+        "Seed of weights, order, crops and augmentation",
+        minimum=0,
+        maximum=2**32 - 1,
+        compared=False,
     )
     strategy: str = setting(
         "auto",
@@ -45,7 +63,9 @@ class TrainingConfig(Settings):
         free_on_resume=True,
     )
     tpu: str = setting("", "Name or address of the TPU; empty: this machine's", free_on_resume=True)
-    deterministic: bool = setting(True, "Ask TensorFlow for reproducible kernels", free_on_resume=True)
+    deterministic: bool = setting(
+        True, "Ask TensorFlow for reproducible kernels", free_on_resume=True
+    )
     memory: str = setting(
         "check",
         "What a step that needs more memory than there is does, by an estimate before the first one: 'check': it is "
@@ -56,12 +76,16 @@ class TrainingConfig(Settings):
     steps_per_loop: int = count(
         50, "Steps that run on the device between two records", unit="steps", free_on_resume=True
     )
-    checkpoint_every: int = count(1000, "Steps between checkpoints", unit="steps", free_on_resume=True)
+    checkpoint_every: int = count(
+        1000, "Steps between checkpoints", unit="steps", free_on_resume=True
+    )
     keep_checkpoints = 3  # the latest ones
 
     def check(self):
         if not self.train_steps and not self.train_epochs:
-            raise ConfigError("train_steps", "0", "give --train_steps or --train_epochs, both are 0")
+            raise ConfigError(
+                "train_steps", "0", "give --train_steps or --train_epochs, both are 0"
+            )
 
     @property
     def length(self) -> tuple[int, float]:
@@ -124,11 +148,15 @@ class UsualTraining:
         return {"batch_size": batch, "train_epochs": math.ceil(epochs)}
 
 
-def refuse_large_batch(training: TrainingConfig, images: int, what: str = "pictures to train on") -> None:
+def refuse_large_batch(
+    training: TrainingConfig, images: int, what: str = "pictures to train on"
+) -> None:
     """Raises ConfigError if a step takes more images than there are to train on."""
     if training.batch_size > images:
         raise ConfigError(
-            "batch_size", training.batch_size, f"more than the {images} {what}; --batch_size={images} or less would do"
+            "batch_size",
+            training.batch_size,
+            f"more than the {images} {what}; --batch_size={images} or less would do",
         )
 
 
@@ -136,9 +164,14 @@ def refuse_large_batch(training: TrainingConfig, images: int, what: str = "pictu
 class NumericsConfig(Settings):
     """Precision, compilation and parallelism."""
 
-    precision: str = setting("float32", "Precision of activations and convolutions", choices=PRECISIONS)
+    precision: str = setting(
+        "float32", "Precision of activations and convolutions", choices=PRECISIONS
+    )
     xla: str = setting(
-        "auto", "Compile the gradient with XLA; auto: on a GPU", choices=("auto", "on", "off"), free_on_resume=True
+        "auto",
+        "Compile the gradient with XLA; auto: on a GPU",
+        choices=("auto", "on", "off"),
+        free_on_resume=True,
     )
     # Trained batch norm prevents it: tasks with that hide the flag.
     accumulate: int = count(
@@ -155,8 +188,12 @@ class OptimizerConfig(Settings):
     """Adam with Polyak averaging, appendix A."""
 
     learning_rate: float = rate(4e-4, "Peak learning rate of Adam", source="App. A")
-    schedule: str = setting("constant", "Learning rate after the warm-up", choices=("constant", "cosine"))
-    warmup_steps: int = count(0, "Length of the linear warm-up of the learning rate", unit="steps", minimum=0)
+    schedule: str = setting(
+        "constant", "Learning rate after the warm-up", choices=("constant", "cosine")
+    )
+    warmup_steps: int = count(
+        0, "Length of the linear warm-up of the learning rate", unit="steps", minimum=0
+    )
     beta1: float = fraction(0.8, "Adam's decay of the first moment", source="App. A")
     beta2: float = fraction(0.999, "Adam's decay of the second moment")
     epsilon: float = setting(1e-8, "Adam's epsilon", above=0, maximum=1)

@@ -69,7 +69,9 @@ def addresses() -> list[str]:
 
 
 def through(
-    make: Callable[[], tf.data.Dataset], context: tf.distribute.InputContext, hosts: Sequence[str] = ()
+    make: Callable[[], tf.data.Dataset],
+    context: tf.distribute.InputContext,
+    hosts: Sequence[str] = (),
 ) -> tf.data.Dataset:
     """Returns the dataset that `make` returns, computed by the input server of this host if there is one.
 
@@ -86,13 +88,17 @@ def through(
     if not servers:
         return make()
     if servers[0].startswith(":"):
-        servers = [f"{name}{servers[0]}" for name in hosts or ["localhost"] * context.num_input_pipelines]
+        servers = [
+            f"{name}{servers[0]}" for name in hosts or ["localhost"] * context.num_input_pipelines
+        ]
     if len(servers) != context.num_input_pipelines:
         raise ConfigError(
             f"{VARIABLE}={shown(os.environ[VARIABLE])}: names {len(servers)} input servers; this run needs "
             f"{context.num_input_pipelines}, one for each host with input, in their order"
         )
-    with tf.device(None):  # here: the host may lack our operations, and the server has no devices of the run
+    with tf.device(
+        None
+    ):  # here: the host may lack our operations, and the server has no devices of the run
         dataset = make()
         connection = Connection(servers[host], _WAIT, hosts[host : host + 1])
         _open.append(connection)
@@ -141,7 +147,9 @@ class Connection:
             answer = receive(self._socket, secret, nonce)
             if "refused" in answer:
                 raise ValueError(f"refuses this run: {shown(answer['refused'])}")
-            if not (isinstance(answer.get("dispatcher"), int) and isinstance(answer.get("has"), dict)):
+            if not (
+                isinstance(answer.get("dispatcher"), int) and isinstance(answer.get("has"), dict)
+            ):
                 raise ValueError(f"answers {shown(answer)}")
             keep_alive(self._socket)
             self._socket.settimeout(None)
@@ -151,7 +159,9 @@ class Connection:
                 f"{VARIABLE}: the input server at {address} {error}; it and the run need the same secret: {HOW}"
             ) from error
         except (OSError, ValueError) as error:
-            raise LostFeed(address, f"does not answer as an input server does ({reason(error)})") from error
+            raise LostFeed(
+                address, f"does not answer as an input server does ({reason(error)})"
+            ) from error
         mine, others = {"TensorFlow": tf.__version__, **native.loaded()}, answer["has"]
         for name in mine.keys() & others.keys():
             if mine[name] != others[name]:
@@ -212,7 +222,9 @@ def _reach(address: str, wait: float) -> socket.socket:
             return socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER)
         except OSError as error:
             if time.monotonic() > deadline:
-                raise LostFeed(address, f"does not answer for {wait:g} s ({reason(error)})") from error
+                raise LostFeed(
+                    address, f"does not answer for {wait:g} s ({reason(error)})"
+                ) from error
             if not announced:
                 print(f"waiting for the input server at {address} ({reason(error)})", flush=True)
             announced = True
@@ -236,12 +248,18 @@ def read_secret() -> bytes:
         with open(path, "rb") as file:
             status, secret = os.fstat(file.fileno()), file.read(_LONGEST).strip()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{SECRET}={shown(path)}: cannot be read ({reason(error)}); {HOW}") from error
+        raise ConfigError(
+            f"{SECRET}={shown(path)}: cannot be read ({reason(error)}); {HOW}"
+        ) from error
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO) or status.st_uid not in (0, os.geteuid()):
         mode = f"{stat.S_IMODE(status.st_mode):o}, of user {status.st_uid}"
-        raise ConfigError(f"{SECRET}={shown(path)}: others can read it (mode {mode}); `chmod 600` it as its owner")
+        raise ConfigError(
+            f"{SECRET}={shown(path)}: others can read it (mode {mode}); `chmod 600` it as its owner"
+        )
     if len(secret) < _SHORTEST:
-        raise ConfigError(f"{SECRET}={shown(path)}: has {len(secret)} bytes, at least {_SHORTEST} are needed; {HOW}")
+        raise ConfigError(
+            f"{SECRET}={shown(path)}: has {len(secret)} bytes, at least {_SHORTEST} are needed; {HOW}"
+        )
     return secret
 
 
@@ -250,14 +268,18 @@ def new_nonce() -> str:
     return secrets.token_hex(16)
 
 
-def send(connection: socket.socket, message: dict[str, Any], secret: bytes | None = None, nonce: str = "") -> None:
+def send(
+    connection: socket.socket, message: dict[str, Any], secret: bytes | None = None, nonce: str = ""
+) -> None:
     """Sends a line; with a secret it is signed, also with the other side's nonce."""
     if secret is not None:
         message = {**message, "signature": _signature(message, secret, nonce)}
     connection.sendall(json.dumps(message).encode() + b"\n")
 
 
-def receive(connection: socket.socket, secret: bytes | None = None, nonce: str = "") -> dict[str, Any]:
+def receive(
+    connection: socket.socket, secret: bytes | None = None, nonce: str = ""
+) -> dict[str, Any]:
     """Returns the line that the other side sent; with a secret it must be signed, also with our nonce.
 
     Raises:

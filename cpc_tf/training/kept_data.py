@@ -32,7 +32,9 @@ class Data(Protocol):
     def inventory(self) -> dict[str, Any]: ...
 
 
-def keep_data(workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mapping[str, Data | None]) -> None:
+def keep_data(
+    workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mapping[str, Data | None]
+) -> None:
     """Records the data of a run before it begins; later it compares them with the record.
 
     A run without a record, of an earlier version, goes on and has one from then on. So has a split that is new to it.
@@ -45,7 +47,12 @@ def keep_data(workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mappin
     Raises:
       ConfigError: the processes of the run have different data, or it began with others.
     """
-    agree(strategy, lambda: {f"--{flag}": data.described() if data else "none" for flag, data in splits.items()})
+    agree(
+        strategy,
+        lambda: {
+            f"--{flag}": data.described() if data else "none" for flag, data in splits.items()
+        },
+    )
     keep_intensity_range(workdir, next(data.intensity_range for data in splits.values() if data))
     now = {f"--{flag}": data.inventory() for flag, data in splits.items() if data}
     before, path = {}, workdir.file(FILE)
@@ -54,9 +61,15 @@ def keep_data(workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mappin
             with tf.io.gfile.GFile(path, "rb") as file:
                 before = json.loads(gzip.decompress(file.read()))
         except (OSError, tf.errors.OpError, EOFError, zlib.error, ValueError) as error:
-            logging.warning("%s: is damaged (%s): whether the data have changed is not known", path, reason(error))
+            logging.warning(
+                "%s: is damaged (%s): whether the data have changed is not known",
+                path,
+                reason(error),
+            )
     if changes := differences(before, now):
-        state = "holds a finished run, which began" if workdir.is_finished else "holds a run that began"
+        state = (
+            "holds a finished run, which began" if workdir.is_finished else "holds a run that began"
+        )
         raise ConfigError(
             "workdir",
             workdir.path,
@@ -83,7 +96,10 @@ def keep_intensity_range(workdir: Workdir, range_now: tuple[float, float] | None
     before = read_json(path).get("levels") if recorded else None
     before = tuple(before) if before else None
     if before != range_now:
-        was, now = ("{:g} to {:g}".format(*pair) if pair else "the upper 8 bits" for pair in (before, range_now))
+        was, now = (
+            "{:g} to {:g}".format(*pair) if pair else "the upper 8 bits"
+            for pair in (before, range_now)
+        )
         raise ConfigError(
             "workdir",
             workdir.path,
@@ -104,33 +120,49 @@ def differences(before: Mapping[str, Inventory], now: Mapping[str, Inventory]) -
     changes = []
     for flag, (one, other) in pairs.items():
         if one["edition"] != other["edition"]:
-            changes.append(f"{flag} is of {escaped(other['edition'])}, not of {escaped(one['edition'])}")
-    olds, news = ({name for pair in pairs.values() for name in pair[at]["classes"]} for at in (0, 1))
+            changes.append(
+                f"{flag} is of {escaped(other['edition'])}, not of {escaped(one['edition'])}"
+            )
+    olds, news = (
+        {name for pair in pairs.values() for name in pair[at]["classes"]} for at in (0, 1)
+    )
     changes += [*_change("class", news - olds, "added"), *_change("class", olds - news, "removed")]
     if all(each["files"] is not None for pair in pairs.values() for each in pair):
         changes += _changed_files(pairs)
     else:
         counts = {flag: [f"{each['images']:,}" for each in pair] for flag, pair in pairs.items()}
-        changes += [f"{flag} has {new} images, not {old}" for flag, (old, new) in counts.items() if old != new]
+        changes += [
+            f"{flag} has {new} images, not {old}"
+            for flag, (old, new) in counts.items()
+            if old != new
+        ]
     flags = [flag for flag, (one, other) in pairs.items() if one["digest"] != other["digest"]]
     return changes or [f"{listed(flags)}: files, their sizes, labels or the order of classes"]
 
 
 def _changed_files(pairs: Mapping[str, tuple[Inventory, Inventory]]) -> list[str]:
     """Describes the changes in all splits together: a picture more may move others from one to the other."""
-    olds, news = (_placed({flag: pair[at]["files"] for flag, pair in pairs.items()}) for at in (0, 1))
+    olds, news = (
+        _placed({flag: pair[at]["files"] for flag, pair in pairs.items()}) for at in (0, 1)
+    )
     (marked,) = {pair[1]["marked"] for pair in pairs.values()}
 
     def changed(at: int) -> dict[str, tuple]:
         pairs = {name: (old[at], news[name][at]) for name, old in olds.items() if name in news}
         return {name: (old, new) for name, (old, new) in pairs.items() if old != new}
 
-    moves = [f"{name} ({' and '.join(old)}, now {' and '.join(new)})" for name, (old, new) in changed(0).items()]
+    moves = [
+        f"{name} ({' and '.join(old)}, now {' and '.join(new)})"
+        for name, (old, new) in changed(0).items()
+    ]
     sizes = [f"{name} ({old:,} bytes, now {new:,})" for name, (old, new) in changed(1).items()]
     if marked == "boxes":
         marks = _change("image", changed(2), "given other boxes")
     else:
-        labels = [f"{name} ({old or 'none'}, now {new or 'none'})" for name, (old, new) in changed(2).items()]
+        labels = [
+            f"{name} ({old or 'none'}, now {new or 'none'})"
+            for name, (old, new) in changed(2).items()
+        ]
         marks = _change("label", labels, "changed")
     return [
         *_change("file", news.keys() - olds.keys(), "added"),

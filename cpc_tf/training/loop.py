@@ -92,14 +92,24 @@ def train(
 
     def diverged(what: str, where: str = "") -> Diverged:
         steps = checkpoints.steps()
-        saved = f"the last good checkpoint is {checkpoints.path(steps[-1])}" if steps else "no checkpoint was saved yet"
-        return Diverged(f"{what} at step {step}{where}; {saved}. {advice(workdir.config, trainee.rates)}")
+        saved = (
+            f"the last good checkpoint is {checkpoints.path(steps[-1])}"
+            if steps
+            else "no checkpoint was saved yet"
+        )
+        return Diverged(
+            f"{what} at step {step}{where}; {saved}. {advice(workdir.config, trainee.rates)}"
+        )
 
     strategy = trainee.strategy
     # On a TPU's hosts, which need not run this program, there is no clock.
     measured = not isinstance(strategy, tf.distribute.TPUStrategy)
     timed = functools.partial(_timed, measured=measured)
-    iterator = iter(strategy.distribute_datasets_from_function(lambda context: timed(make_dataset(step, context))))
+    iterator = iter(
+        strategy.distribute_datasets_from_function(
+            lambda context: timed(make_dataset(step, context))
+        )
+    )
     device_loop = _device_loop(trainee, measured)
     events = [every for every in (config.checkpoint_every, evaluate_every, between_every) if every]
     progress, mentioned = Progress(train_steps, step), False
@@ -111,7 +121,11 @@ def train(
         between(step)
     with Deferred() as stop:
         while step < train_steps:
-            count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
+            count = min(
+                config.steps_per_loop,
+                train_steps - step,
+                *(every - step % every for every in events),
+            )
             # The first time they are compiled, and their input begins.
             first = waiting_for(f"compiling and taking the first {count} steps")
             with contextlib.nullcontext() if progress.started else first:
@@ -129,9 +143,13 @@ def train(
                 record["read_gb"] = read / 1e9  # by this process since its start
             for name in _CHECKED:
                 if not math.isfinite(record.get(name, 0.0)):
-                    raise diverged(f"{name} is {record[name]}", _where(strategy, step - count, origin))
+                    raise diverged(
+                        f"{name} is {record[name]}", _where(strategy, step - count, origin)
+                    )
             warning = watch(step, record)
-            if evaluate and (step == train_steps or (evaluate_every and step % evaluate_every == 0)):
+            if evaluate and (
+                step == train_steps or (evaluate_every and step % evaluate_every == 0)
+            ):
                 record.update(evaluate())
             if between and step % between_every == 0 and step < train_steps:
                 between(step)
@@ -161,19 +179,31 @@ def train(
 
 def _refuse_too_large(graph: tf.Graph, batch_size: int, can_accumulate: bool) -> None:
     parts = ", or --accumulate=2 or more," if can_accumulate else ""
-    remedy = f"a smaller --batch_size{parts} or smaller images need less, or try it with --memory=ignore"
-    memory.refuse_too_large(memory.estimated(graph), f"--batch_size={batch_size}", "a training step", remedy)
+    remedy = (
+        f"a smaller --batch_size{parts} or smaller images need less, or try it with --memory=ignore"
+    )
+    memory.refuse_too_large(
+        memory.estimated(graph), f"--batch_size={batch_size}", "a training step", remedy
+    )
 
 
 def resume(
-    trainee: Trainee, checkpoints: Checkpoints, records: Sequence[dict], train_steps: int, workdir: Workdir
+    trainee: Trainee,
+    checkpoints: Checkpoints,
+    records: Sequence[dict],
+    train_steps: int,
+    workdir: Workdir,
 ) -> int:
     """Restores the newest whole checkpoint, prepares the directory and returns the step, 0 without a checkpoint.
 
     Checkpoints whose metrics were recorded are preferred, even older ones: the steps after them are trained again.
     Warns of what changes the run's figures.
     """
-    step = checkpoints.restore(preferred={record["step"] for record in records}) or 0 if workdir.chief else 0
+    step = (
+        checkpoints.restore(preferred={record["step"] for record in records}) or 0
+        if workdir.chief
+        else 0
+    )
     step = cluster.total(trainee.strategy, step)  # the chief alone looks which checkpoint is whole
     if step and not workdir.chief:
         checkpoints.restore_step(step)
@@ -193,7 +223,11 @@ def resume(
     if trainee.follows_length:
         session["train_steps"] = train_steps
     before = workdir.begin(step, **session)
-    for message in describe_changes(before, session, step, trainee.follows_length) if workdir.chief and step else ():
+    for message in (
+        describe_changes(before, session, step, trainee.follows_length)
+        if workdir.chief and step
+        else ()
+    ):
         logging.warning("%s: %s", workdir.path, message)
     for schedule in trainee.schedules.values():
         if schedule.warmup_steps > train_steps:
@@ -207,7 +241,9 @@ def resume(
     return step
 
 
-def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: int, follows: str = "") -> list[str]:
+def describe_changes(
+    before: Mapping[str, Any], now: Mapping[str, Any], step: int, follows: str = ""
+) -> list[str]:
     """Returns a sentence for each allowed change that affects the figures of a resumed run.
 
     Args:
@@ -233,7 +269,9 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: in
         try:
             earlier, later = Schedule(**before["schedules"][name]), Schedule(**config)
             if earlier.get_config() != config:
-                rates.append((f"{float(earlier(step - 1)):.3g}", f"{float(later(step)):.3g}", earlier, later))
+                rates.append(
+                    (f"{float(earlier(step - 1)):.3g}", f"{float(later(step)):.3g}", earlier, later)
+                )
         except (KeyError, TypeError, ValueError):
             continue
     if not rates:
@@ -254,7 +292,9 @@ def _device_loop(trainee: Trainee, measured: bool) -> Callable:
     """
     strategy = trainee.strategy
     step = tf.autograph.experimental.do_not_convert(trainee.train_step)
-    replicas = strategy.num_replicas_in_sync // max(1, len(cluster.addresses(strategy)))  # of this process
+    replicas = strategy.num_replicas_in_sync // max(
+        1, len(cluster.addresses(strategy))
+    )  # of this process
 
     @tf.function
     def run(iterator, count: tf.Tensor) -> tuple[dict[str, tf.Tensor], _Origin]:
@@ -273,7 +313,10 @@ def _device_loop(trainee: Trainee, measured: bool) -> Callable:
                 ready = strategy.experimental_local_results(element["ready"])[-1]
                 waited += tf.maximum(ready - _clock(after=last), 0)
             metrics = strategy.run(step, element["batch"])
-            mean = {name: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, None) for name, value in metrics.items()}
+            mean = {
+                name: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, None)
+                for name, value in metrics.items()
+            }
             totals = {name: total + mean[name] for name, total in totals.items()}
             last = tf.add_n(list(mean.values()))
             checked = tf.add_n([mean[name] for name in _CHECKED if name in mean])
@@ -304,7 +347,9 @@ class _Origin(NamedTuple):
     """Where metrics began not to be finite."""
 
     step: tf.Tensor  # int32 scalar, from 0 in these steps; -1: they are finite
-    replicas: tf.Tensor  # bool [replicas of this process]: whether its loss was not finite in that step
+    replicas: (
+        tf.Tensor
+    )  # bool [replicas of this process]: whether its loss was not finite in that step
 
 
 def _where(strategy: tf.distribute.Strategy, before: int, origin: _Origin) -> str:
@@ -331,11 +376,18 @@ def _longest_wait(strategy: tf.distribute.Strategy, share: float) -> tuple[float
 def _not_finite(variables: Sequence[tf.Variable]) -> str | None:
     """Returns the name of a variable whose norm is not finite: its values are not, or too large to be squared."""
     floats = [variable for variable in variables if variable.dtype.is_floating]
-    return next((v.name for v in floats if not math.isfinite(tf.norm(tf.cast(v, tf.float32)))), None)
+    return next(
+        (v.name for v in floats if not math.isfinite(tf.norm(tf.cast(v, tf.float32)))), None
+    )
 
 
 def _show(progress: Progress, record: Record, warning: str | None) -> None:
-    formats = {"loss": "loss {:.3f}", "accuracy": "accuracy {:.3f}", "bound": "bound {:.2f} nats", "knn": "knn {:.3f}"}
+    formats = {
+        "loss": "loss {:.3f}",
+        "accuracy": "accuracy {:.3f}",
+        "bound": "bound {:.2f} nats",
+        "knn": "knn {:.3f}",
+    }
     figures = [text.format(record[name]) for name, text in formats.items() if name in record]
     rate = f"{record['images_per_second']:.3g} images/s" if progress.rate else ""
     print("  ".join([str(progress), *figures, rate]).rstrip(), flush=True)
@@ -343,7 +395,9 @@ def _show(progress: Progress, record: Record, warning: str | None) -> None:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
 
 
-def refuse_divergence(scores: Record, config: Settings, rates: Sequence[str] = ("learning_rate",)) -> None:
+def refuse_divergence(
+    scores: Record, config: Settings, rates: Sequence[str] = ("learning_rate",)
+) -> None:
     """Raises Diverged if a test score is not finite: finite weights can be too large to compute with.
 
     Args:
@@ -353,7 +407,9 @@ def refuse_divergence(scores: Record, config: Settings, rates: Sequence[str] = (
     """
     for name, value in scores.items():
         if not math.isfinite(value):
-            raise Diverged(f"{name} is {value} when tested, in {config.workdir}. {advice(config, rates)}")
+            raise Diverged(
+                f"{name} is {value} when tested, in {config.workdir}. {advice(config, rates)}"
+            )
 
 
 def advice(config: Settings, rates: Sequence[str]) -> str:

@@ -32,7 +32,12 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     ):
         super().__init__()
         self._factor = factor
-        self.rate, self.warmup_steps, self.cosine_steps, self.drops = rate, warmup_steps, cosine_steps, list(drops)
+        self.rate, self.warmup_steps, self.cosine_steps, self.drops = (
+            rate,
+            warmup_steps,
+            cosine_steps,
+            list(drops),
+        )
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, tf.float32)
@@ -51,11 +56,17 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         """Returns its shape after the warm-up, as a noun phrase."""
         if self.cosine_steps:
             return f"a cosine that ends at step {self.cosine_steps}"
-        return f"drops at step {' and '.join(f'{drop:g}' for drop in self.drops)}" if self.drops else "a constant rate"
+        return (
+            f"drops at step {' and '.join(f'{drop:g}' for drop in self.drops)}"
+            if self.drops
+            else "a constant rate"
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments as JSON has them."""
-        return {name: getattr(self, name) for name in ("rate", "warmup_steps", "cosine_steps", "drops")}
+        return {
+            name: getattr(self, name) for name in ("rate", "warmup_steps", "cosine_steps", "drops")
+        }
 
 
 def warm_up(rate: float, schedule: str, warmup_steps: int, train_steps: int) -> Schedule:
@@ -73,7 +84,9 @@ def sgd(rate: Rate, momentum: float) -> keras.optimizers.Optimizer:
 
 def adam(rate: Rate, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-7) -> FusedAdam:
     """Adam, by default with the constants of Keras."""
-    return FusedAdam(rate, beta_1=beta1, beta_2=beta2, epsilon=epsilon, jit_compile=False, name="Adam")
+    return FusedAdam(
+        rate, beta_1=beta1, beta_2=beta2, epsilon=epsilon, jit_compile=False, name="Adam"
+    )
 
 
 class FusedAdam(keras.optimizers.Adam):
@@ -86,7 +99,11 @@ class FusedAdam(keras.optimizers.Adam):
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
         if self._shared is None:  # computed once a step for all variables
             step = tf.cast(self.iterations + 1, tf.float32)
-            self._shared = (tf.pow(self.beta_1, step), tf.pow(self.beta_2, step), self.learning_rate)
+            self._shared = (
+                tf.pow(self.beta_1, step),
+                tf.pow(self.beta_2, step),
+                self.learning_rate,
+            )
         index = self._index_dict[self._var_key(variable)]
         beta1_power, beta2_power, rate = self._shared
         tf.raw_ops.ResourceApplyAdam(
@@ -124,7 +141,10 @@ class PolyakAverage(tf.Module):
         self.decay = decay
         # Each replica updates its own copy. The copies stay equal, since the variables do. With an aggregation every
         # update would be sent to all replicas, which on a TPU costs the variables' size times the replicas.
-        self.averages = [tf.Variable(v, trainable=False, aggregation=tf.VariableAggregation.NONE) for v in variables]
+        self.averages = [
+            tf.Variable(v, trainable=False, aggregation=tf.VariableAggregation.NONE)
+            for v in variables
+        ]
 
     def update(self, variables: Sequence[tf.Variable], step: tf.Tensor) -> None:
         """Adds the variables after the update of `step`, counted from 0, to their averages."""

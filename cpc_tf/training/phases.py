@@ -27,9 +27,15 @@ from cpc_tf.training.workdir import Workdir
 
 SEARCH = "search"  # folder of the phases that train without the held-out examples
 REFIT = "refit"  # folder of the phases that train on all labels after the test, and their entry in a result.json
-FROZEN, FINE_TUNED = "frozen", "fine-tuned"  # phases, and their folders: on a fixed encoder; then everything
+FROZEN, FINE_TUNED = (
+    "frozen",
+    "fine-tuned",
+)  # phases, and their folders: on a fixed encoder; then everything
 HELD_OUT = "held_out_"  # begins the names of scores on held-out examples
-STRETCH, LOOK = 50, 100  # after each STRETCH of steps the mean training loss of the last LOOK ones is looked at
+STRETCH, LOOK = (
+    50,
+    100,
+)  # after each STRETCH of steps the mean training loss of the last LOOK ones is looked at
 
 Record = dict[str, Any]  # of metrics.jsonl, or of a trial in result.json
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -48,7 +54,9 @@ class Length(NamedTuple):
 
     def times(self, factor: float) -> Length:
         """Returns this length for `factor` times as many images: the same epochs, to the nearest step."""
-        return Length(round(self.steps * factor), tuple(round(step * factor) for step in self.drop_steps))
+        return Length(
+            round(self.steps * factor), tuple(round(step * factor) for step in self.drop_steps)
+        )
 
 
 class Plateau(NamedTuple):
@@ -103,7 +111,10 @@ def learned_at(records: Sequence[Record], loss: float) -> int | None:
         totals[(record["step"] - 1) // STRETCH] += record["loss"] * (record["step"] - before)
         before = record["step"]
     look = LOOK // STRETCH
-    means = (sum(totals[end - n] for n in range(1, look + 1)) / LOOK for end in range(look, before // STRETCH + 1))
+    means = (
+        sum(totals[end - n] for n in range(1, look + 1)) / LOOK
+        for end in range(look, before // STRETCH + 1)
+    )
     return next((LOOK + STRETCH * number for number, mean in enumerate(means) if mean < loss), None)
 
 
@@ -132,7 +143,9 @@ class Evaluation(NamedTuple):
     score: str  # the name of what is compared, higher is better
     patience: int  # see `plateau`
     drops: int = 0  # see `plateau`
-    drop_rates: Callable[[int], None] | None = None  # how often rates have dropped to a tenth; None: they never do
+    drop_rates: Callable[[int], None] | None = (
+        None  # how often rates have dropped to a tenth; None: they never do
+    )
 
     def plateau(self, records: Sequence[Record]) -> Plateau:
         """Returns what the records of the phase say, and sets its rates accordingly."""
@@ -189,7 +202,12 @@ class PhasedRun:
             options.update(evaluate_every=STRETCH, ended=learned.ended)
         before = workdir.records()
         outcome = loop.train(trainee, batches, workdir.config.training, steps, workdir, **options)
-        if learned and learned.ended(outcome.records) and before != outcome.records and workdir.chief:
+        if (
+            learned
+            and learned.ended(outcome.records)
+            and before != outcome.records
+            and workdir.chief
+        ):
             since = learned_at(outcome.records, learned.loss)
             why = f"the mean training loss of {LOOK} steps was below --stop_at_loss={learned.loss:g} at step {since}"
             print(f"stopped at step {outcome.step} of at most {steps}: {why}", flush=True)
@@ -212,6 +230,8 @@ def choose(trials: Sequence[Record], score: str) -> int:
       score: the name of what is compared.
     """
     ended = [index for index, trial in enumerate(trials) if not trial.get("diverged")]
-    best = min(ended, key=lambda index: (-trials[index][score], trials[index].get(f"{HELD_OUT}loss", 0.0)))
+    best = min(
+        ended, key=lambda index: (-trials[index][score], trials[index].get(f"{HELD_OUT}loss", 0.0))
+    )
     trials[best]["chosen"] = True
     return best

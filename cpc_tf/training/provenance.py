@@ -26,19 +26,29 @@ def now() -> str:
 def here() -> dict[str, str]:
     """Returns {'machine': its processors and GPUs, 'commit': of the checkout; none of an installed package}."""
     count = len(devices.cores())
-    machine = [f"{count} core{'s' * (count > 1)} of {_processor()}", *sorted(set(devices.gpu_names()))]
+    machine = [
+        f"{count} core{'s' * (count > 1)} of {_processor()}",
+        *sorted(set(devices.gpu_names())),
+    ]
     commit = _commit()
     return {"machine": ", ".join(machine), **({"commit": commit} if commit else {})}
 
 
 def made() -> dict[str, str]:
     """Returns what a result.json says of its making: the day, machine, commit, and the versions of both programs."""
-    return {"date": now().split()[0], **here(), "version": cpc_tf.__version__, "tensorflow": tf.__version__}
+    return {
+        "date": now().split()[0],
+        **here(),
+        "version": cpc_tf.__version__,
+        "tensorflow": tf.__version__,
+    }
 
 
 def _processor() -> str:
     try:
-        found = re.search(r"^model name\s*: (.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        found = re.search(
+            r"^model name\s*: (.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE
+        )
     except OSError:
         found = None
     return found[1] if found else platform.processor() or platform.machine()
@@ -46,9 +56,20 @@ def _processor() -> str:
 
 def _commit() -> str:
     """Returns '1a2b3c4d', '1a2b3c4d-dirty' of a checkout with changes, or ''."""
-    if not (_ROOT / ".git").exists():  # else git would look in the folders above, of someone else's project
+    if not (
+        _ROOT / ".git"
+    ).exists():  # else git would look in the folders above, of someone else's project
         return ""
-    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=8"]
+    command = [
+        "git",
+        "-C",
+        str(_ROOT),
+        "describe",
+        "--always",
+        "--dirty",
+        "--exclude=*",
+        "--abbrev=8",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

@@ -38,7 +38,11 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
     name, gpus, batch = training.strategy, [], training.batch_size or 2**20
     if name == "auto" and training.tpu:
         name = "tpu"
-    elif name in ("auto", "single", "mirrored"):  # several workers set up their collectives before devices are listed
+    elif name in (
+        "auto",
+        "single",
+        "mirrored",
+    ):  # several workers set up their collectives before devices are listed
         gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
     if name == "auto":
         gpus = gpus[: most_replicas(len(gpus), batch)]
@@ -46,7 +50,9 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
     strategy = make_strategy(name, training.tpu, tuple(gpus))
     replicas = strategy.num_replicas_in_sync
     if training.batch_size % replicas:
-        near = [str(n) for n in (batch - batch % replicas, batch - batch % replicas + replicas) if n]
+        near = [
+            str(n) for n in (batch - batch % replicas, batch - batch % replicas + replicas) if n
+        ]
         raise ConfigError(
             "batch_size",
             batch,
@@ -66,7 +72,9 @@ def share_cores(training: TrainingConfig, parts: int) -> None:
     An operation on all cores waits for the slowest of them. Does nothing with an accelerator, or once TensorFlow has
     started.
     """
-    accelerated = training.strategy == "tpu" or training.tpu or tf.config.list_physical_devices("GPU")
+    accelerated = (
+        training.strategy == "tpu" or training.tpu or tf.config.list_physical_devices("GPU")
+    )
     if parts == 1 or accelerated:
         return
     cores = len(devices.cores())
@@ -76,7 +84,9 @@ def share_cores(training: TrainingConfig, parts: int) -> None:
 
 
 @functools.cache
-def make_strategy(name: str, tpu: str = "", devices: tuple[str, ...] = ()) -> tf.distribute.Strategy:
+def make_strategy(
+    name: str, tpu: str = "", devices: tuple[str, ...] = ()
+) -> tf.distribute.Strategy:
     """Returns the tf.distribute strategy called `name`, the same object at each call.
 
     A second strategy would reuse the first one's keys of collective operations, which makes several workers fail.
@@ -102,11 +112,15 @@ def make_strategy(name: str, tpu: str = "", devices: tuple[str, ...] = ()) -> tf
             tf.tpu.experimental.initialize_tpu_system(resolver)
         except (ValueError, OSError, RuntimeError, tf.errors.OpError) as error:
             why = reason(error)
-            raise ConfigError(f"--strategy=tpu --tpu={tpu}: no TPU answers ({why}); see docs/tpu.md") from error
+            raise ConfigError(
+                f"--strategy=tpu --tpu={tpu}: no TPU answers ({why}); see docs/tpu.md"
+            ) from error
         return tf.distribute.TPUStrategy(resolver)
     if name == "single":
         return tf.distribute.OneDeviceStrategy(devices[0] if devices else "/cpu:0")
-    return tf.distribute.MirroredStrategy(devices or [d.name for d in tf.config.list_logical_devices("CPU")])
+    return tf.distribute.MirroredStrategy(
+        devices or [d.name for d in tf.config.list_logical_devices("CPU")]
+    )
 
 
 def replica_batches(

@@ -37,7 +37,9 @@ def rows_of(strategy: tf.distribute.Strategy, batch_size: int, numerics: Numeric
     """Returns the images of a batch for each replica. Raises ConfigError if these or their parts would be unequal."""
     replicas, parts = strategy.num_replicas_in_sync, numerics.accumulate
     if batch_size % replicas:
-        raise ConfigError("batch_size", batch_size, f"not a multiple of the {replicas} replicas of --strategy")
+        raise ConfigError(
+            "batch_size", batch_size, f"not a multiple of the {replicas} replicas of --strategy"
+        )
     rows = batch_size // replicas
     if rows % parts:
         fitting = [n for n in range(1, rows + 1) if rows % n == 0]
@@ -78,7 +80,12 @@ class Trainee(tf.Module, abc.ABC):
     rates: Sequence[str] = ("learning_rate",)
     follows_length = ""
 
-    def __init__(self, strategy: tf.distribute.Strategy, batch_size: int, numerics: NumericsConfig = NOT_COMPILED):
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        batch_size: int,
+        numerics: NumericsConfig = NOT_COMPILED,
+    ):
         super().__init__()
         self.strategy, self.batch_size, self.numerics = strategy, batch_size, numerics
         self.rows = rows_of(strategy, batch_size, numerics)
@@ -114,12 +121,18 @@ class Trainee(tf.Module, abc.ABC):
                 optimizer.build(variables)
             if average_decay is not None:
                 saved["average"] = self.average = PolyakAverage(self._averaged, average_decay)
-            self.step = tf.Variable(0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.NONE)
+            self.step = tf.Variable(
+                0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.NONE
+            )
         if self.loss_scale:
             saved["loss_scale"] = self.loss_scale
         named = {name: optimizer for name, (optimizer, _) in optimizers.items()}
         rates = {name: optimizer.get_config()["learning_rate"] for name, optimizer in named.items()}
-        self.schedules = {name: Schedule(**rate["config"]) for name, rate in rates.items() if isinstance(rate, dict)}
+        self.schedules = {
+            name: Schedule(**rate["config"])
+            for name, rate in rates.items()
+            if isinstance(rate, dict)
+        }
         self.checkpoint = tf.train.Checkpoint(step=self.step, **named, **saved)
         if of_whole_batch and self.numerics.accumulate > 1:
             raise ConfigError(
@@ -129,7 +142,10 @@ class Trainee(tf.Module, abc.ABC):
             )
         self.compile_gradients(self._accumulated, exchanges=bool(of_whole_batch))
         if self.exchanges and self._xla:
-            logging.warning("--xla: compiles parts of a step, since %s are exchanged between devices", of_whole_batch)
+            logging.warning(
+                "--xla: compiles parts of a step, since %s are exchanged between devices",
+                of_whole_batch,
+            )
 
     def compile_gradients(self, gradients: Callable, exchanges: bool) -> None:
         """Sets how a step computes its gradients: `gradients(rows, *inputs)`, and whether it exchanges values.
@@ -177,18 +193,24 @@ class Trainee(tf.Module, abc.ABC):
             zeros in the rows of the others, see `placed`.
         """
 
-    def gradients(self, rows: Rows, *inputs: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+    def gradients(
+        self, rows: Rows, *inputs: tf.Tensor
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Returns the gradients of `trained`, times the loss scale, and the metrics of `losses`."""
         with tf.GradientTape() as tape:
             loss, metrics = self.losses(rows, *inputs)
             loss = self.upscaled(loss)
-        return tape.gradient(loss, self.trained, unconnected_gradients=tf.UnconnectedGradients.ZERO), metrics
+        return tape.gradient(
+            loss, self.trained, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        ), metrics
 
     def upscaled(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns the loss times the loss scale, if there is one."""
         return loss * self.loss_scale.value if self.loss_scale else loss
 
-    def _accumulated(self, rows: Rows, *inputs: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+    def _accumulated(
+        self, rows: Rows, *inputs: tf.Tensor
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Returns the mean of `gradients` over the parts, computed one after the other."""
         parts, size = self.numerics.accumulate, self.rows // self.numerics.accumulate
         if parts == 1:
@@ -204,9 +226,14 @@ class Trainee(tf.Module, abc.ABC):
         _, specs = specs_of(self.losses, rows, *(values[0] for values in divided))
         of_metrics = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in specs.items()}
         zeros = [tf.zeros(v.shape) for v in self.trained], of_metrics
-        _, sums = tf.while_loop(lambda part, _: part < parts, add, (0, zeros), maximum_iterations=parts)
+        _, sums = tf.while_loop(
+            lambda part, _: part < parts, add, (0, zeros), maximum_iterations=parts
+        )
         gradients, metrics = sums
-        metrics = {name: total / parts if total.shape.rank == 0 else total for name, total in metrics.items()}
+        metrics = {
+            name: total / parts if total.shape.rank == 0 else total
+            for name, total in metrics.items()
+        }
         return [total / parts for total in gradients], metrics
 
     def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -214,7 +241,9 @@ class Trainee(tf.Module, abc.ABC):
         # Several workers' iterators do not know the batch size, but the rest of the step needs static shapes.
         batch = {name: tf.ensure_shape(x, [self.rows, *x.shape[1:]]) for name, x in batch.items()}
         replica = tf.distribute.get_replica_context()
-        rows = Rows(tf.cast(replica.replica_id_in_sync_group, tf.int32) * self.rows, tf.identity(self.step))
+        rows = Rows(
+            tf.cast(replica.replica_id_in_sync_group, tf.int32) * self.rows, tf.identity(self.step)
+        )
         # Here, since each replica is traced by a thread of its own.
         with native.tracing(compiled=isinstance(self.strategy, tf.distribute.TPUStrategy)):
             gradients, metrics = self._gradients(rows, *self.inputs(batch))
@@ -233,7 +262,9 @@ class Trainee(tf.Module, abc.ABC):
 
         def update(*given: tf.Tensor) -> None:
             self._update(given[: len(gradients)])
-            self.after_step({name[len(KEPT) :]: value for name, value in zip(names, given[len(gradients) :])})
+            self.after_step(
+                {name[len(KEPT) :]: value for name, value in zip(names, given[len(gradients) :])}
+            )
 
         if self.loss_scale:
             metrics["loss_scale"] = tf.identity(self.loss_scale.value)

@@ -20,7 +20,16 @@ import cpc_tf
 from cpc_tf import cli, devices
 from cpc_tf.commands import TASKS, Command
 from cpc_tf.files import NotWritten, read_json, read_text, reason, to_json, write_file, writing
-from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, derived, flatten, kept, to_flagfile
+from cpc_tf.settings import (
+    ConfigError,
+    RunEnded,
+    Settings,
+    changed_flags,
+    derived,
+    flatten,
+    kept,
+    to_flagfile,
+)
 from cpc_tf.texts import shown
 from cpc_tf.training import cluster, feeds, provenance
 from cpc_tf.training.checkpoint import Checkpoints
@@ -28,7 +37,10 @@ from cpc_tf.training.cluster import about_program, about_settings, agree
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
 from cpc_tf.training.strategy import is_chief, strategy_of, wants_xla
 
-FOLDERS, FILES = ("checkpoints", "events"), ("run.flags", "run.json", "metrics.jsonl", "result.json")
+FOLDERS, FILES = (
+    ("checkpoints", "events"),
+    ("run.flags", "run.json", "metrics.jsonl", "result.json"),
+)
 
 
 class OutOfMemory(RunEnded):
@@ -37,7 +49,11 @@ class OutOfMemory(RunEnded):
     status = 5
 
     def __init__(self, why: str, accumulates: bool):
-        same = "--accumulate=2, or more parts, needs less and the run goes on; else " if accumulates else ""
+        same = (
+            "--accumulate=2, or more parts, needs less and the run goes on; else "
+            if accumulates
+            else ""
+        )
         super().__init__(
             f"out of memory ({why}); {same}a smaller --batch_size or smaller images need less, in another --workdir, "
             "since a run keeps its settings; what was saved before is whole"
@@ -78,7 +94,9 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
             if warning := devices.unused_gpu():
                 _warn_once(warning)
             yield workdir, strategy
-            cluster.total(strategy, 1)  # none leaves before all are done: those that stay could not go on alone
+            cluster.total(
+                strategy, 1
+            )  # none leaves before all are done: those that stay could not go on alone
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
             raise OutOfMemory(reason(error), "accumulate" in flatten(config)) from error
 
@@ -103,7 +121,9 @@ def read_config(workdir: str, config_class: type) -> Any:
     try:
         return cli.parse(config_class, lines)
     except ConfigError as error:
-        raise ConfigError("workdir", workdir, f"its run.flags are of another kind of run ({error})") from error
+        raise ConfigError(
+            "workdir", workdir, f"its run.flags are of another kind of run ({error})"
+        ) from error
 
 
 class Workdir:
@@ -132,7 +152,9 @@ class Workdir:
         for name in (*FOLDERS, *FILES):
             path = self.file(name)
             if tf.io.gfile.exists(path) and tf.io.gfile.isdir(path) is not (name in FOLDERS):
-                raise ConfigError(f"{path}: should be a {'folder' if name in FOLDERS else 'file'}; move it away")
+                raise ConfigError(
+                    f"{path}: should be a {'folder' if name in FOLDERS else 'file'}; move it away"
+                )
         if self.has_begun:
             saved = read_config(self.path, type(config))
             self.config = kept(config, saved)
@@ -193,7 +215,9 @@ class Workdir:
 
         Raises ConfigError if a batch is larger than the number of images, or of `views` of each that are encoded once.
         """
-        values = usual.settings(images, strategy.num_replicas_in_sync, self.config.training.batch_size)
+        values = usual.settings(
+            images, strategy.num_replicas_in_sync, self.config.training.batch_size
+        )
         self.config, line = derived(self.config, values, f"{images} pictures")
         if line and self.chief and tell:
             print(line, flush=True)
@@ -213,25 +237,42 @@ class Workdir:
         Returns:
           run.json as it was before; empty for a new run.
         """
-        for name in tf.io.gfile.listdir(self.path) if self.chief and tf.io.gfile.isdir(self.path) else ():
+        for name in (
+            tf.io.gfile.listdir(self.path) if self.chief and tf.io.gfile.isdir(self.path) else ()
+        ):
             if re.fullmatch(r".+\.\d+\.tmp", name):  # as write_file names them
                 tf.io.gfile.remove(self.file(name))
         if self.chief and self.is_finished and not self._is_as_long():
-            tf.io.gfile.remove(self.file("result.json"))  # else it would be taken for that of the new length
+            tf.io.gfile.remove(
+                self.file("result.json")
+            )  # else it would be taken for that of the new length
         for name, content in self._at_begin.items():
             self.write(name, content)
         self._at_begin.clear()
-        self.write("run.flags", to_flagfile(self.config))  # after these: a run that has begun has them
+        self.write(
+            "run.flags", to_flagfile(self.config)
+        )  # after these: a run that has begun has them
         before = {}
         with contextlib.suppress(ConfigError):  # a damaged file is written anew
-            before = read_json(self.file("run.json")) if tf.io.gfile.exists(self.file("run.json")) else {}
+            before = (
+                read_json(self.file("run.json"))
+                if tf.io.gfile.exists(self.file("run.json"))
+                else {}
+            )
         if before.get("tensorflow", tf.__version__) != tf.__version__:
             _warn_once(
                 f"this run was begun with TensorFlow {shown(before['tensorflow'])}, goes on with {tf.__version__}: it "
                 "may end with slightly other figures"
             )
-        about = {"task": self._task, "version": cpc_tf.__version__, "tensorflow": tf.__version__, **session}
-        self.write("run.json", to_json({"begun": provenance.now(), **before, **provenance.here(), **about}))
+        about = {
+            "task": self._task,
+            "version": cpc_tf.__version__,
+            "tensorflow": tf.__version__,
+            **session,
+        }
+        self.write(
+            "run.json", to_json({"begun": provenance.now(), **before, **provenance.here(), **about})
+        )
         if tf.io.gfile.exists(self.file("metrics.jsonl")):
             records = [record for record in self.records() if record["step"] <= step]
             self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in records))
@@ -250,7 +291,9 @@ class Workdir:
             except (ValueError, RecursionError):
                 break
             has_step = isinstance(record, dict) and isinstance(record.get("step"), int)
-            if not has_step or not all(isinstance(value, (int, float)) for value in record.values()):
+            if not has_step or not all(
+                isinstance(value, (int, float)) for value in record.values()
+            ):
                 break
             records.append(record)
         return records
@@ -258,13 +301,19 @@ class Workdir:
     @staticmethod
     def rounded(step: int, values: dict[str, float]) -> dict[str, float]:
         """Returns a record as metrics.jsonl has it: values to six digits, without those that are not finite."""
-        return {"step": step, **{name: round(float(x), 6) for name, x in values.items() if math.isfinite(x)}}
+        return {
+            "step": step,
+            **{name: round(float(x), 6) for name, x in values.items() if math.isfinite(x)},
+        }
 
     def record(self, step: int, values: dict[str, float]) -> None:
         """Appends a record to metrics.jsonl and to the TensorBoard events. Raises NotWritten."""
         if not self.chief:
             return
-        with writing(self.file("metrics.jsonl")), tf.io.gfile.GFile(self.file("metrics.jsonl"), "a") as file:
+        with (
+            writing(self.file("metrics.jsonl")),
+            tf.io.gfile.GFile(self.file("metrics.jsonl"), "a") as file,
+        ):
             file.write(json.dumps(self.rounded(step, values)) + "\n")
         with writing(self.file("events")):
             self._events = self._events or tf.summary.create_file_writer(self.file("events"))
@@ -330,12 +379,18 @@ def locked(directory: str) -> Iterator[None]:
     Raises:
       ConfigError: another process is at work there, or the directory cannot be written to.
     """
-    path, owner = os.path.join(directory, LOCK), f"process {os.getpid()} on {socket.gethostname()}\n"
+    path, owner = (
+        os.path.join(directory, LOCK),
+        f"process {os.getpid()} on {socket.gethostname()}\n",
+    )
     with contextlib.ExitStack() as stack:
         try:
             if "://" in directory:
                 if tf.io.gfile.exists(path):
-                    logging.warning("%s: another process is at work there or was killed; only one may write", path)
+                    logging.warning(
+                        "%s: another process is at work there or was killed; only one may write",
+                        path,
+                    )
                 write_file(path, owner)
                 stack.callback(_remove_from_bucket, path)
             else:
@@ -356,10 +411,14 @@ def _lock_on_disk(file: TextIO, directory: str, owner: str) -> None:
         file.seek(0)
         other = file.read(200).strip() or "another process"
         raise ConfigError(
-            "workdir", directory, f"{other} is at work there; wait until it has ended, or take another --workdir"
+            "workdir",
+            directory,
+            f"{other} is at work there; wait until it has ended, or take another --workdir",
         ) from None
     except OSError as error:  # some network file systems have no locks
-        logging.warning("%s: no lock can be had here (%s); do not run two processes in it", directory, error)
+        logging.warning(
+            "%s: no lock can be had here (%s); do not run two processes in it", directory, error
+        )
     with contextlib.suppress(OSError):  # on a full disk the lock is held all the same
         file.truncate(0)
         file.write(owner)

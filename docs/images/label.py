@@ -27,7 +27,10 @@ PHOTOGRAPHS = {
     "temple": load_sample_image("china.jpg"),
     "flower": load_sample_image("flower.jpg"),
 }
-CROPS, LABELS = 50, 60  # crops of each photograph, and labels that are given before the picture is taken
+CROPS, LABELS = (
+    50,
+    60,
+)  # crops of each photograph, and labels that are given before the picture is taken
 
 
 def cut(folder):
@@ -71,8 +74,16 @@ def main():
         folder = pathlib.Path(scratch) / "my_pictures"
         folder.mkdir()
         classes = cut(folder)
-        words = ["-m", "cpc_tf.label", "--pictures=my_pictures", "--labels=labels.csv", "--nobrowser"]
-        process = subprocess.Popen([sys.executable, *words], cwd=scratch, stdout=subprocess.PIPE, text=True)
+        words = [
+            "-m",
+            "cpc_tf.label",
+            "--pictures=my_pictures",
+            "--labels=labels.csv",
+            "--nobrowser",
+        ]
+        process = subprocess.Popen(
+            [sys.executable, *words], cwd=scratch, stdout=subprocess.PIPE, text=True
+        )
         address = next(line for line in process.stdout if "http://" in line).split()[-1]
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
@@ -84,7 +95,9 @@ def main():
             driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
             driver.get(address)
             label(driver, classes)
-            ActionChains(driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_RIGHT * 2).key_up(Keys.SHIFT).perform()
+            ActionChains(driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_RIGHT * 2).key_up(
+                Keys.SHIFT
+            ).perform()
             figures = "return document.getElementById('figures').textContent"
             while "Computing" in driver.execute_script(figures):
                 time.sleep(1)
@@ -93,7 +106,9 @@ def main():
             picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
             # In half the bytes: 5 bits of green, 4 of red and blue.
             table = [
-                value & mask | value >> bits for bits, mask in ((4, 0xF0), (5, 0xF8), (4, 0xF0)) for value in range(256)
+                value & mask | value >> bits
+                for bits, mask in ((4, 0xF0), (5, 0xF8), (4, 0xF0))
+                for value in range(256)
             ]
             picture = picture.point(table)
             picture.save(pathlib.Path(__file__).with_suffix(".png"), optimize=True)

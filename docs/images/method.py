@@ -31,13 +31,23 @@ def place(left, row, column):
 def show(axes, pixels, x, y, color=None):
     axes.imshow(pixels, extent=(x, x + SIDE, y, y + SIDE), zorder=2)
     if color:
-        axes.add_patch(Rectangle((x, y), SIDE, SIDE, fill=False, edgecolor=color, linewidth=3, zorder=3))
+        axes.add_patch(
+            Rectangle((x, y), SIDE, SIDE, fill=False, edgecolor=color, linewidth=3, zorder=3)
+        )
 
 
 def arrow(axes, start, stop, color=INK, bend=0.0):
     style = f"arc3,rad={bend}"
     axes.add_patch(
-        FancyArrowPatch(start, stop, connectionstyle=style, arrowstyle="-|>", mutation_scale=16, lw=1.8, color=color)
+        FancyArrowPatch(
+            start,
+            stop,
+            connectionstyle=style,
+            arrowstyle="-|>",
+            mutation_scale=16,
+            lw=1.8,
+            color=color,
+        )
     )
 
 
@@ -71,10 +81,33 @@ def main():
                 )
             )
     x, y = place(left, CONTEXT_ROW, COLUMN)
-    axes.text(x + SIDE / 2, y + SIDE / 2, "c", ha="center", va="center", color=CPC, fontsize=17, fontweight="bold")
-    axes.text(left, 3.7, "2  A context network sums up\n    the patches down to here (c).", va="bottom", color=INK)
+    axes.text(
+        x + SIDE / 2,
+        y + SIDE / 2,
+        "c",
+        ha="center",
+        va="center",
+        color=CPC,
+        fontsize=17,
+        fontweight="bold",
+    )
+    axes.text(
+        left,
+        3.7,
+        "2  A context network sums up\n    the patches down to here (c).",
+        va="bottom",
+        color=INK,
+    )
     target = place(left, TARGET_ROW, COLUMN)
-    axes.text(target[0] + SIDE / 2, target[1] + SIDE / 2, "?", ha="center", va="center", color=TRUE, fontsize=17)
+    axes.text(
+        target[0] + SIDE / 2,
+        target[1] + SIDE / 2,
+        "?",
+        ha="center",
+        va="center",
+        color=TRUE,
+        fontsize=17,
+    )
     arrow(axes, (x + SIDE / 2, y + 0.06), (target[0] + SIDE / 2, target[1] + SIDE + 0.03), CPC)
     axes.text(
         left + 5 * STEP + 0.04,
@@ -94,18 +127,33 @@ def main():
         image = [cat, *others][i % 3]
         row, column = (TARGET_ROW, COLUMN) if i == true_at else draw.integers(0, GRID, 2)
         image = cat if i == true_at else image
-        show(axes, patch(image, row, column), left + i % 4 * 0.95, 2.42 - i // 4 * 0.95, TRUE if i == true_at else None)
+        show(
+            axes,
+            patch(image, row, column),
+            left + i % 4 * 0.95,
+            2.42 - i // 4 * 0.95,
+            TRUE if i == true_at else None,
+        )
     axes.text(left, 0.25, "the true patch", color=TRUE, fontweight="bold")
     axes.text(left + 2.0, 0.25, "and negatives", color=MUTED)
     axes.text(
-        0, -0.2, "The same is done upwards, to the left and to the right. No labels are used.", va="top", color=MUTED
+        0,
+        -0.2,
+        "The same is done upwards, to the left and to the right. No labels are used.",
+        va="top",
+        color=MUTED,
     )
 
     axes.set_xlim(-0.1, 14.3)
     axes.set_ylim(-0.55, 4.4)
     axes.set_aspect("equal")
     axes.axis("off")
-    figure.savefig(pathlib.Path(__file__).with_suffix(".png"), bbox_inches="tight", pad_inches=0.15, facecolor="white")
+    figure.savefig(
+        pathlib.Path(__file__).with_suffix(".png"),
+        bbox_inches="tight",
+        pad_inches=0.15,
+        facecolor="white",
+    )
 
 
 if __name__ == "__main__":

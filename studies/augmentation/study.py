@@ -41,14 +41,28 @@ def runs(places: runner.Places) -> list[runner.Run]:
     def run(dataset: str, policy: str, more: list[str], seed: int) -> runner.Run:
         fields = {"dataset": dataset, "policy": policy, "seed": seed, "pretrain_steps": STEPS}
         folder = f"{places.work}/augmentation/{dataset}/{policy.replace(' ', '_').replace(',', '')}/{seed}"
-        name, data = ("photos", []) if dataset == "photos" else ("imagenette", [f"--dataset=folder:{places.pictures}"])
+        name, data = (
+            ("photos", [])
+            if dataset == "photos"
+            else ("imagenette", [f"--dataset=folder:{places.pictures}"])
+        )
         more = [*data, f"--train_steps={STEPS}", "--probe_every=0", *more, f"--seed={seed}"]
         before = runner.pretrained(folder, f"flags/{name}/pretrain.flags", more)
-        return runner.Run(fields, [*before, runner.linear(folder, [f"--flagfile=flags/{name}/linear.flags", *data])])
+        return runner.Run(
+            fields,
+            [*before, runner.linear(folder, [f"--flagfile=flags/{name}/linear.flags", *data])],
+        )
 
     datasets = ("photos", "imagenette-224")
-    policies = [run(d, p, more, seed) for seed in range(SEEDS) for d in datasets for p, more in POLICIES.items()]
-    changed = {name: ["--augment=full", f"--augment_changes={text}"] for name, text in PARTS.items()}
+    policies = [
+        run(d, p, more, seed)
+        for seed in range(SEEDS)
+        for d in datasets
+        for p, more in POLICIES.items()
+    ]
+    changed = {
+        name: ["--augment=full", f"--augment_changes={text}"] for name, text in PARTS.items()
+    }
     return policies + [run("photos", name, more, 0) for name, more in changed.items()]
 
 

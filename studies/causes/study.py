@@ -23,7 +23,12 @@ from studies.tables import markdown
 MINUTES, SEEDS = 15, 1
 IMAGES = 9469  # in the training set of imagenette-224
 PRESET = "flags/imagenette/pretrain_128px.flags"
-READINGS = {"knn": "20 neighbours", "0.01": "linear, 1 %", "0.1": "linear, 10 %", "1": "linear, 100 %"}
+READINGS = {
+    "knn": "20 neighbours",
+    "0.01": "linear, 1 %",
+    "0.1": "linear, 10 %",
+    "1": "linear, 100 %",
+}
 
 
 class Rung(NamedTuple):
@@ -41,7 +46,12 @@ class Rung(NamedTuple):
 
 
 def _geometry(resize: int, image: int, patch: int, stride: int) -> list[str]:
-    return [f"--resize={resize}", f"--image_size={image}", f"--patch_size={patch}", f"--patch_stride={stride}"]
+    return [
+        f"--resize={resize}",
+        f"--image_size={image}",
+        f"--patch_size={patch}",
+        f"--patch_stride={stride}",
+    ]
 
 
 # Those that may matter most first. Speeds: measured, AMD EPYC, 2026-11-22 (norms: 2026-11-23, by ratio to the preset).
@@ -54,7 +64,12 @@ RUNGS = [
     Rung("width of the latents", "256", ["--encoder=base_256"], 138),
     Rung("images of negatives", "128", ["--batch_size=128", "--learning_rate=0.004"], 85),
     Rung("encoder", "small, 64 / 16 px", ["--encoder=small", *_geometry(72, 64, 16, 12)], 174),
-    Rung("patch grid", "7 x 7 by 16 px", ["--patch_stride=16", "--steps_to_ignore=2", "--steps_to_predict=3"], 49),
+    Rung(
+        "patch grid",
+        "7 x 7 by 16 px",
+        ["--patch_stride=16", "--steps_to_ignore=2", "--steps_to_predict=3"],
+        49,
+    ),
     Rung("augmentation", "none", ["--augment=none"], 95),
     Rung("rate", "0.001", ["--learning_rate=0.001"], 91),
     Rung("rate", "0.002, constant", ["--schedule=constant"], 91),
@@ -81,9 +96,25 @@ def _run(rung: Rung, places: runner.Places, seed: int) -> runner.Run:
     names = ("".join(c if c.isalnum() else "_" for c in name) for name in rung[:2])
     folder = "/".join([places.work, "causes", f"{MINUTES}min", *names, str(seed)])
     epochs, result = rung.epochs(MINUTES), f"{folder}/read_off.json"
-    more = [f"--dataset=folder:{places.pictures}", *rung.flags, "--probe_every=0", f"--train_epochs={epochs:g}"]
-    command = ["studies.read_off", f"--module={folder}/hub", f"--pictures={places.pictures}", f"--output={result}"]
-    fields = {"cause": rung.cause, "rung": rung.name, "seed": seed, "minutes": float(MINUTES), "epochs": epochs}
+    more = [
+        f"--dataset=folder:{places.pictures}",
+        *rung.flags,
+        "--probe_every=0",
+        f"--train_epochs={epochs:g}",
+    ]
+    command = [
+        "studies.read_off",
+        f"--module={folder}/hub",
+        f"--pictures={places.pictures}",
+        f"--output={result}",
+    ]
+    fields = {
+        "cause": rung.cause,
+        "rung": rung.name,
+        "seed": seed,
+        "minutes": float(MINUTES),
+        "epochs": epochs,
+    }
     steps = runner.pretrained(folder, PRESET, [*more, f"--seed={seed}"])
     return runner.Run(fields, [*steps, (command, result)])
 
@@ -107,14 +138,18 @@ def table(records: Sequence[dict]) -> str:
 def draw(records: Sequence[dict]) -> bytes:
     """Each rung's distance from the reference, in points, a panel for each reading."""
     reference = [record for record in records if record["cause"] == REFERENCE.cause]
-    others = list(dict.fromkeys((r["cause"], r["rung"]) for r in records if r["cause"] != REFERENCE.cause))[::-1]
+    others = list(
+        dict.fromkeys((r["cause"], r["rung"]) for r in records if r["cause"] != REFERENCE.cause)
+    )[::-1]
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         panels = canvas.subplots(1, len(READINGS), sharex=True, sharey=True)
         for axis, (reading, title) in zip(panels, READINGS.items()):
             zero = _mean(reference, reading)
             for y, pair in enumerate(others):
-                gains = [100 * (r[reading] - zero) for r in records if (r["cause"], r["rung"]) == pair]
+                gains = [
+                    100 * (r[reading] - zero) for r in records if (r["cause"], r["rung"]) == pair
+                ]
                 axis.barh(y, sum(gains) / len(gains), color=theme.named["cpc"])
                 axis.plot(gains, [y] * len(gains), ".", color=theme.named["ink"])
             axis.axvline(0, color=theme.named["ink"], linewidth=1)

@@ -38,8 +38,16 @@ CHOICES = {
         ("CPC", "the paper's augmentation", [SHORT, "--augment=full"]),
         ("pixels", "rate 0.02", ["--learning_rate=0.02"]),
         # Two changes together.
-        ("CPC", "the paper's augmentation, its Adam", [SHORT, "--augment=full", "--encoder_adam=paper"]),
-        ("pixels", "6,000 steps, the paper's augmentation", ["--train_steps=6000", "--augment=full"]),
+        (
+            "CPC",
+            "the paper's augmentation, its Adam",
+            [SHORT, "--augment=full", "--encoder_adam=paper"],
+        ),
+        (
+            "pixels",
+            "6,000 steps, the paper's augmentation",
+            ["--train_steps=6000", "--augment=full"],
+        ),
     ],
     0.1: [
         ("CPC", "1,500 steps of fine-tuning", [VIEWS]),
@@ -57,14 +65,24 @@ CHOICES = {
 # The paper compares the best network of each class, so the baseline may have another one than the encoder has. These
 # have the steps and the augmentation that the trials above chose.
 NETWORKS = {
-    part: [("pixels", f"{what} network ({name})", [*flags, f"--backbone={name}"]) for name, what in NAMES.items()]
-    for part, flags in {0.01: ["--train_steps=6000", "--augment=full"], 0.1: ["--train_steps=12000"]}.items()
+    part: [
+        ("pixels", f"{what} network ({name})", [*flags, f"--backbone={name}"])
+        for name, what in NAMES.items()
+    ]
+    for part, flags in {
+        0.01: ["--train_steps=6000", "--augment=full"],
+        0.1: ["--train_steps=12000"],
+    }.items()
 }
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
     """The trials, fewer labels first."""
-    return [_run(places.work, part, *choice) for part in CHOICES for choice in (*CHOICES[part], *NETWORKS[part])]
+    return [
+        _run(places.work, part, *choice)
+        for part in CHOICES
+        for choice in (*CHOICES[part], *NETWORKS[part])
+    ]
 
 
 def _run(work: str, part: float, side: str, choice: str, more: list[str]) -> runner.Run:
@@ -89,7 +107,9 @@ def table(records: Sequence[dict]) -> str:
     """A line for each trial, grouped by labels and side: top-1 in percent of each phase."""
     rows = []
     for record in sorted(records, key=lambda record: (record["labels"], record["features"])):
-        frozen = spread(record["phases"][name]["top1"] for name in ("frozen",) if name in record["phases"])
+        frozen = spread(
+            record["phases"][name]["top1"] for name in ("frozen",) if name in record["phases"]
+        )
         side = "CPC" if record["features"] == "CPC" else "baseline"
         trial = f"{side}, {100 * record['labels']:g} %"
         rows.append([trial, record["choice"], frozen, spread([record["top1"]])])

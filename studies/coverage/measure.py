@@ -60,7 +60,9 @@ def encoded(name: str, places: Places, with_versions: bool) -> Encoded:
     versions = []
     for factor in BRIGHTNESSES if with_versions else (1.0,):
         images = np.clip(found.images * factor, 0, 255).astype(np.uint8)
-        parts = [encoder.encode_batch(images[start : start + 64]) for start in range(0, len(images), 64)]
+        parts = [
+            encoder.encode_batch(images[start : start + 64]) for start in range(0, len(images), 64)
+        ]
         versions.append(np.concatenate(parts))
     return Encoded(np.stack(versions), found.labels)
 
@@ -144,7 +146,9 @@ def measured(drawn: Drawn, seed: int) -> dict:
     }
     if drawn.accepted.any():
         as_labels = logistic.fit(drawn.examples, validated.strength, False, validated.self_training)
-        record["true_with_guesses_as_labels"] = float(np.mean(guesses(as_labels.logits(drawn.rest)) == drawn.truth))
+        record["true_with_guesses_as_labels"] = float(
+            np.mean(guesses(as_labels.logits(drawn.rest)) == drawn.truth)
+        )
     return record
 
 
@@ -157,7 +161,13 @@ def main(_) -> None:
     draws = []
     for each in NUMBERS:
         for seed in range(values.draws):
-            draws.append({"each": each, "draw": seed, **measured(draw(data, values.labels, each, seed), seed)})
+            draws.append(
+                {
+                    "each": each,
+                    "draw": seed,
+                    **measured(draw(data, values.labels, each, seed), seed),
+                }
+            )
         print(f"{values.pictures_of}, {values.labels}: {each} labels a class", flush=True)
     result = {"draws": draws, "cpu_seconds": round(time.process_time() - began)}
     write_file(values.output, json.dumps(result) + "\n")

@@ -72,7 +72,10 @@ def blood_cells(places: Places) -> Pictures:
         root = ElementTree.parse(annotation).getroot()
         picture = pathlib.Path(places.boxes, "JPEGImages", root.findtext("filename", ""))
         for each in root.iter("object"):
-            corners = [int(each.findtext(f"bndbox/{side}", "0")) for side in ("xmin", "ymin", "xmax", "ymax")]
+            corners = [
+                int(each.findtext(f"bndbox/{side}", "0"))
+                for side in ("xmin", "ymin", "xmax", "ymax")
+            ]
             if min(corners[2] - corners[0], corners[3] - corners[1]) > 8:
                 boxes.setdefault(each.findtext("name", ""), []).append((picture, tuple(corners)))
     squares, labels = [], []
@@ -149,5 +152,7 @@ SETS: dict[str, Callable[[Places], Pictures]] = {
 
 
 def _stacked(squares: list[Image.Image], labels: list[int]) -> Pictures:
-    resized = [np.asarray(square.resize((SIDE, SIDE), Image.Resampling.BILINEAR)) for square in squares]
+    resized = [
+        np.asarray(square.resize((SIDE, SIDE), Image.Resampling.BILINEAR)) for square in squares
+    ]
     return Pictures(np.stack(resized), np.array(labels, np.int64))

@@ -17,7 +17,11 @@ from studies.coverage.measure import DRAWS, LABELS, NUMBERS
 from studies.coverage.pictures import SETS
 from studies.tables import markdown
 
-FOLDERS = {"imagenette": "pictures", "blood cells": "boxes", "drawings": "drawings"}  # set -> flag of its folder
+FOLDERS = {
+    "imagenette": "pictures",
+    "blood cells": "boxes",
+    "drawings": "drawings",
+}  # set -> flag of its folder
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
@@ -26,7 +30,12 @@ def runs(places: runner.Places) -> list[runner.Run]:
     for kind in LABELS:
         for name in SETS:
             result = f"{places.work}/coverage/{name.replace(' ', '_')}/{kind}/result.json"
-            command = ["studies.coverage.measure", f"--pictures_of={name}", f"--labels={kind}", f"--draws={DRAWS}"]
+            command = [
+                "studies.coverage.measure",
+                f"--pictures_of={name}",
+                f"--labels={kind}",
+                f"--draws={DRAWS}",
+            ]
             if name in FOLDERS:
                 flag = FOLDERS[name]
                 command.append(f"--{flag}={getattr(places, flag)}")
@@ -40,7 +49,9 @@ def keep(result: dict, path: str) -> dict:
     del path
     rows = []
     for each in NUMBERS:
-        rows.append({"each": each, **summary([draw for draw in result["draws"] if draw["each"] == each])})
+        rows.append(
+            {"each": each, **summary([draw for draw in result["draws"] if draw["each"] == each])}
+        )
     return {"rows": rows, "cpu_seconds": result["cpu_seconds"]}
 
 
@@ -49,7 +60,9 @@ def summary(draws: Sequence[dict]) -> dict:
     sound = [draw for draw in draws if draw["stated"] is not None]
     if not sound:
         return {"draws": 0}
-    stated, true, confidence = (np.array([draw[name] for draw in sound]) for name in ("stated", "true", "confidence"))
+    stated, true, confidence = (
+        np.array([draw[name] for draw in sound]) for name in ("stated", "true", "confidence")
+    )
     held = [draw["low"] <= draw["true"] <= draw["high"] for draw in sound]
     width = [draw["high"] - draw["low"] for draw in sound]
     found = {
@@ -61,7 +74,11 @@ def summary(draws: Sequence[dict]) -> dict:
         "width": round(float(np.mean(width)), 4),
         "confidence": round(float(confidence.mean()), 4),
     }
-    as_labels = [draw["true_with_guesses_as_labels"] for draw in sound if "true_with_guesses_as_labels" in draw]
+    as_labels = [
+        draw["true_with_guesses_as_labels"]
+        for draw in sound
+        if "true_with_guesses_as_labels" in draw
+    ]
     if as_labels:
         found["true_with_guesses_as_labels"] = round(float(np.mean(as_labels)), 4)
     return found
@@ -97,5 +114,9 @@ def _of_all(records: Sequence[dict]) -> list[str]:
         draws = sum(row["draws"] for row in rows)
         held = sum(row.get("held", 0) for row in rows)
         bias = sum(row["draws"] * row.get("bias", 0) for row in rows)
-        cells.append(f"{held}/{draws} ({100 * held / draws:.0f} %), {100 * bias / draws:+.1f}" if draws else "-")
+        cells.append(
+            f"{held}/{draws} ({100 * held / draws:.0f} %), {100 * bias / draws:+.1f}"
+            if draws
+            else "-"
+        )
     return cells

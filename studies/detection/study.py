@@ -28,9 +28,17 @@ SETTINGS = {
 }
 ENCODERS = ("CPC", "supervised", "random")
 ADAPTED = "CPC, adapted"
-ADAPTING = {"collages-128px": "photos/pretrain_128px", "bccd-voc-128px": "bccd/pretrain_128px"}  # its preset
+ADAPTING = {
+    "collages-128px": "photos/pretrain_128px",
+    "bccd-voc-128px": "bccd/pretrain_128px",
+}  # its preset
 TWO_PHASES = "CPC, two phases"
-FROZEN_EPOCHS = {"collages": 3, "bccd-voc": 5, "collages-128px": 9, "bccd-voc-128px": 10}  # half of the preset's
+FROZEN_EPOCHS = {
+    "collages": 3,
+    "bccd-voc": 5,
+    "collages-128px": 9,
+    "bccd-voc-128px": 10,
+}  # half of the preset's
 LABEL_STEPS = 12_000  # that encoders learn from all labels at 128 px
 
 
@@ -41,7 +49,12 @@ def runs(places: runner.Places) -> list[runner.Run]:
         encoders = [*ENCODERS, ADAPTED] if dataset in ADAPTING else ENCODERS
         seeds = range(1 if dataset == "bccd-voc" else 3)
         found += [(dataset, encoder, seed) for seed in seeds for encoder in encoders]
-    found += [(dataset, encoder, seed) for dataset in SETTINGS for seed in range(3) for encoder in ("CPC", TWO_PHASES)]
+    found += [
+        (dataset, encoder, seed)
+        for dataset in SETTINGS
+        for seed in range(3)
+        for encoder in ("CPC", TWO_PHASES)
+    ]
     return [_run(places, *each) for each in dict.fromkeys(found)]
 
 
@@ -61,13 +74,21 @@ def _run(places: runner.Places, dataset: str, encoder: str, seed: int) -> runner
     elif encoder == ADAPTED:
         adapted = f"{places.work}/detection/{dataset}/adapted"
         more = [*images, f"--initial_encoder={runner.MODULE}"]
-        given, before = f"{adapted}/hub", runner.pretrained(adapted, f"flags/{ADAPTING[dataset]}.flags", more)
+        given, before = (
+            f"{adapted}/hub",
+            runner.pretrained(adapted, f"flags/{ADAPTING[dataset]}.flags", more),
+        )
     elif encoder == "supervised":
         steps = LABEL_STEPS if large else 0
-        learning = label_curve.classified(source, places.pictures, folder, "pixels", 1.0, own, steps)
+        learning = label_curve.classified(
+            source, places.pictures, folder, "pixels", 1.0, own, steps
+        )
         hub = f"{folder}/hub_labels"
         export = ["export", f"--workdir={os.path.dirname(learning[-1][1])}", f"--output={hub}"]
-        given, before = hub if large else f"graph:{hub}", [*learning, (export, f"{hub}/encoder.json")]
+        given, before = (
+            hub if large else f"graph:{hub}",
+            [*learning, (export, f"{hub}/encoder.json")],
+        )
     more = [f"--flagfile=flags/{preset}.flags", *images, f"--encoder={given}", f"--seed={seed}"]
     more += [f"--frozen_epochs={FROZEN_EPOCHS[dataset]}"] if encoder == TWO_PHASES else []
     last = (["cpc_tf.detect", *more, f"--workdir={workdir}"], f"{workdir}/result.json")
@@ -76,4 +97,6 @@ def _run(places: runner.Places, dataset: str, encoder: str, seed: int) -> runner
 
 def table(records: Sequence[dict]) -> str:
     """Mean average precision, over 11 points and over all."""
-    return "\n\n".join(tables.table(records, ["features"], "dataset", metric) for metric in ("map11", "map_all"))
+    return "\n\n".join(
+        tables.table(records, ["features"], "dataset", metric) for metric in ("map11", "map_all")
+    )

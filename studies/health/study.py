@@ -18,12 +18,21 @@ from cpc_tf.pretrain.diagnostics import healthy
 from studies import runner
 from studies.tables import markdown
 
-COMMAND = ["cpc_tf.pretrain", "--flagfile=flags/photos/pretrain.flags", "--train_steps=200", "--steps_per_loop=10"]
+COMMAND = [
+    "cpc_tf.pretrain",
+    "--flagfile=flags/photos/pretrain.flags",
+    "--train_steps=200",
+    "--steps_per_loop=10",
+]
 RUNS = {
     "healthy": [],
     "rate far too high": ["--learning_rate=0.1"],
     "rate far too low": ["--learning_rate=0.000003"],
-    "too easy: overlapping patches, no augmentation": ["--augment=none", "--steps_to_ignore=0", "--steps_to_predict=1"],
+    "too easy: overlapping patches, no augmentation": [
+        "--augment=none",
+        "--steps_to_ignore=0",
+        "--steps_to_predict=1",
+    ],
 }
 # Figure -> its title, and the limits of the axis.
 PANELS = {
@@ -47,13 +56,21 @@ def runs(places: runner.Places) -> list[runner.Run]:
 def keep(_: dict, path: str) -> dict:
     """The figures every ten steps."""
     lines = map(json.loads, (pathlib.Path(path).parent / "metrics.jsonl").read_text().splitlines())
-    return {"metrics": [{name: line[name] for name in ("step", "loss", *PANELS) if name in line} for line in lines]}
+    return {
+        "metrics": [
+            {name: line[name] for name in ("step", "loss", *PANELS) if name in line}
+            for line in lines
+        ]
+    }
 
 
 def table(records: Sequence[dict]) -> str:
     """Where the runs were at their end."""
     names = ("loss", *PANELS)
-    rows = [[record["health"], *(f"{record['metrics'][-1][name]:.3g}" for name in names)] for record in records]
+    rows = [
+        [record["health"], *(f"{record['metrics'][-1][name]:.3g}" for name in names)]
+        for record in records
+    ]
     return markdown(["run, at step 200", *names], rows)
 
 
@@ -69,6 +86,8 @@ def draw(found: Sequence[dict]) -> bytes:
             for record, color in zip(found, (theme.named["cpc"], *theme.lines)):
                 points = [(row["step"], row[name]) for row in record["metrics"] if name in row]
                 axis.plot(*zip(*points), color=color, linewidth=1.6, label=record["health"])
-        canvas.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=5, fontsize=9)
+        canvas.legend(
+            *axis.get_legend_handles_labels(), loc="outside upper left", ncols=5, fontsize=9
+        )
 
     return plots.png(fill, 12, 7, dpi=90)

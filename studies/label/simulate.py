@@ -40,7 +40,9 @@ def encoded(dataset: str, split: str) -> tuple[np.ndarray, np.ndarray]:
         return {"features": encoder.encode(source, 64, lambda done: None)}
 
     key = [encoder.digest, os.path.realpath(dataset), split, str(len(labels))]
-    found = files.remember("studies_label", key, make, lambda features: len(features) == len(labels))
+    found = files.remember(
+        "studies_label", key, make, lambda features: len(features) == len(labels)
+    )
     return found["features"], labels
 
 
@@ -49,10 +51,18 @@ def simulated(train: tuple, test: tuple, name: str, seed: int) -> dict:
     random = np.random.default_rng(seed)
     chosen = np.sort(random.choice(len(train[1]), round(PART * len(train[1])), replace=False))
     features, truth = train[0][chosen], train[1][chosen]
-    pictures = Gallery(Pictures([], []), features, np.arange(len(truth)), np.zeros([0, 0], np.float32), {})
+    pictures = Gallery(
+        Pictures([], []), features, np.arange(len(truth)), np.zeros([0, 0], np.float32), {}
+    )
     pictures = pictures._replace(directions=gallery.directions(pictures))
-    tested = Gallery(Pictures([], []), test[0], np.arange(len(test[1])), np.zeros([0, 0], np.float32), {})
-    sample = random.permutation(len(truth))[: random_sample.MOST] if name == DEFAULT else np.zeros(0, np.int64)
+    tested = Gallery(
+        Pictures([], []), test[0], np.arange(len(test[1])), np.zeros([0, 0], np.float32), {}
+    )
+    sample = (
+        random.permutation(len(truth))[: random_sample.MOST]
+        if name == DEFAULT
+        else np.zeros(0, np.int64)
+    )
     classes = [str(number) for number in range(truth.max() + 1)]
     labelled, margins, result, spent = np.zeros(0, np.int64), None, {}, 0.0
     while len(labelled) < NUMBERS[-1]:
@@ -80,7 +90,10 @@ def simulated(train: tuple, test: tuple, name: str, seed: int) -> dict:
 def main(_) -> None:
     """Writes and prints the result."""
     values = flags.FLAGS
-    data = (encoded(values.dataset, split) for split in ("train", "test" if values.dataset == "photos" else "val"))
+    data = (
+        encoded(values.dataset, split)
+        for split in ("train", "test" if values.dataset == "photos" else "val")
+    )
     result = simulated(*data, values.order, values.seed)
     files.write_file(values.output, json.dumps(result) + "\n")
     print(json.dumps(result))
@@ -89,6 +102,8 @@ def main(_) -> None:
 if __name__ == "__main__":
     flags.DEFINE_string("dataset", "photos", "photos, or folder:PATH with train and val")
     flags.DEFINE_enum("order", DEFAULT, [DEFAULT, *order.ORDERS], "the order of labels")
-    flags.DEFINE_integer("seed", 0, "of the pictures that are left out, and of choices", lower_bound=0)
+    flags.DEFINE_integer(
+        "seed", 0, "of the pictures that are left out, and of choices", lower_bound=0
+    )
     flags.DEFINE_string("output", None, "JSON file of the result", required=True)
     app.run(main)

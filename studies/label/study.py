@@ -30,8 +30,16 @@ def runs(places: runner.Places) -> list[runner.Run]:
 
 def _run(work: str, title: str, dataset: str, name: str, seed: int) -> runner.Run:
     output = f"{work}/label/{title}/{name}/{seed}/result.json"
-    command = ["studies.label.simulate", f"--dataset={dataset}", f"--order={name}", f"--seed={seed}"]
-    return runner.Run({"dataset": title, "order": name, "seed": seed}, [([*command, f"--output={output}"], output)])
+    command = [
+        "studies.label.simulate",
+        f"--dataset={dataset}",
+        f"--order={name}",
+        f"--seed={seed}",
+    ]
+    return runner.Run(
+        {"dataset": title, "order": name, "seed": seed},
+        [([*command, f"--output={output}"], output)],
+    )
 
 
 def table(records: Sequence[dict]) -> str:
@@ -41,9 +49,13 @@ def table(records: Sequence[dict]) -> str:
         for name in (DEFAULT, *ORDERS):
             found = [r["at"] for r in records if (r["dataset"], r["order"]) == (dataset, name)]
             columns = [[each[str(number)] for each in found] for number in NUMBERS]
-            rows.append([dataset, name, *(spread(one["top1"] for one in column) for column in columns)])
+            rows.append(
+                [dataset, name, *(spread(one["top1"] for one in column) for column in columns)]
+            )
             if name == DEFAULT:
-                said = [[one for one in column if one.get("stated") is not None] for column in columns]
+                said = [
+                    [one for one in column if one.get("stated") is not None] for column in columns
+                ]
                 off = [spread(one["stated"] - one["top1"] for one in column) for column in said]
                 rows.append([dataset, "what the page states, minus this", *off])
     return markdown(["top-1, %", "order", *(f"{number} labels" for number in NUMBERS)], rows)

@@ -28,13 +28,22 @@ ARMS = {
 ARM_FRACTIONS = {"imagenette-128px": (0.01, 0.1)}
 # Curve -> (features, phase; '' is the last one).
 METHODS = {
-    **{"CPC, fine-tuned": ("CPC", ""), "CPC, frozen": ("CPC", "frozen"), "supervised baseline": ("pixels", "")},
+    **{
+        "CPC, fine-tuned": ("CPC", ""),
+        "CPC, frozen": ("CPC", "frozen"),
+        "supervised baseline": ("pixels", ""),
+    },
     "baseline with CPC's classifier": ("pixels, two blocks", ""),
     "baseline, twice as deep (`base_deep`)": ("pixels, base_deep", ""),
     "baseline, twice as wide (`base_wide`)": ("pixels, base_wide", ""),
 }
 CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-FRACTIONS = {"photos": CURVE, "photos-128px": CURVE, "imagenette-224": (0.01, 0.1, 1.0), "imagenette-128px": CURVE}
+FRACTIONS = {
+    "photos": CURVE,
+    "photos-128px": CURVE,
+    "imagenette-224": (0.01, 0.1, 1.0),
+    "imagenette-128px": CURVE,
+}
 # Dataset -> the module for all seeds; the first one is adapted to `photos` with flags/photos/pretrain_128px.flags.
 GIVEN = {"photos-128px": "runs/photos_hub", "imagenette-128px": runner.MODULE}
 # Dataset -> the ending of its presets' names in flags/.
@@ -72,7 +81,11 @@ def _changed(dataset: str, features: str, fraction: float) -> list[str]:
     from trials with other labels.
     """
     if features.startswith("pixels"):
-        steps = [f"--train_steps={steps}" for least, steps in LONGER[dataset].items() if fraction >= least]
+        steps = [
+            f"--train_steps={steps}"
+            for least, steps in LONGER[dataset].items()
+            if fraction >= least
+        ]
         few = dataset == "imagenette-128px" and fraction < 0.05
         return [*steps[-1:], *(["--augment=full"] if few else []), *ARMS.get(features, [])]
     if _presets(dataset) == "photos":
@@ -87,14 +100,23 @@ def _changed(dataset: str, features: str, fraction: float) -> list[str]:
 
 
 def classified(
-    dataset: str, pictures: str, folder: str, features: str, fraction: float, seed: int, steps: int = 0
+    dataset: str,
+    pictures: str,
+    folder: str,
+    features: str,
+    fraction: float,
+    seed: int,
+    steps: int = 0,
 ) -> list[tuple[runner.Command, str]]:
     """The steps that classify in FOLDER/FEATURES_FRACTION; without a given module CPC is pre-trained in FOLDER first.
 
     `steps`: of training, in place of this study's, in a folder of their own.
     """
     module = GIVEN.get(dataset)
-    name, baseline = features.lower().replace(", ", "_").replace(" ", "_"), features.startswith("pixels")
+    name, baseline = (
+        features.lower().replace(", ", "_").replace(" ", "_"),
+        features.startswith("pixels"),
+    )
     workdir = f"{folder}/{name}_{fraction:g}{f'_{steps}_steps' if steps else ''}"
     command = [
         "cpc_tf.efficient",
@@ -107,7 +129,11 @@ def classified(
         *([f"--train_steps={steps}"] if steps else []),
         f"--workdir={workdir}",
     ]
-    before = [] if baseline or module else runner.pretrained(folder, *pretraining(dataset, pictures, seed))
+    before = (
+        []
+        if baseline or module
+        else runner.pretrained(folder, *pretraining(dataset, pictures, seed))
+    )
     return [*before, (command, f"{workdir}/result.json")]
 
 
@@ -117,12 +143,26 @@ def runs(places: runner.Places) -> list[runner.Run]:
     def run(dataset: str, fraction: float, which: str, seed: int) -> runner.Run:
         fields = {"dataset": dataset, "label_fraction": fraction, "seed": seed, "features": which}
         folder = f"{places.work}/label_curve/{dataset}/{seed}"
-        return runner.Run(fields, classified(dataset, places.pictures, folder, which, fraction, seed))
+        return runner.Run(
+            fields, classified(dataset, places.pictures, folder, which, fraction, seed)
+        )
 
     # Seeds innermost: runs beside each other then pre-train different encoders.
     seeds = range(SEEDS)
-    found = [run(d, f, w, s) for d, parts in FRACTIONS.items() for f in parts for w in FEATURES for s in seeds]
-    return found + [run(d, f, w, s) for d, parts in ARM_FRACTIONS.items() for f in parts for w in ARMS for s in seeds]
+    found = [
+        run(d, f, w, s)
+        for d, parts in FRACTIONS.items()
+        for f in parts
+        for w in FEATURES
+        for s in seeds
+    ]
+    return found + [
+        run(d, f, w, s)
+        for d, parts in ARM_FRACTIONS.items()
+        for f in parts
+        for w in ARMS
+        for s in seeds
+    ]
 
 
 def table(records: Sequence[dict]) -> str:

@@ -30,9 +30,13 @@ def runs(places: runner.Places) -> list[runner.Run]:
                 rung = name.partition("_")[2]
                 rung = rung if rung in ("v1", OURS) else rung.upper()
                 folder = f"{places.work}/ladder/{seed}/{name}"
-                steps = runner.pretrained(folder, f"flags/ablation/{preset.name}", [f"--seed={seed}"])
+                steps = runner.pretrained(
+                    folder, f"flags/ablation/{preset.name}", [f"--seed={seed}"]
+                )
                 steps.append(runner.linear(folder, [f"--flagfile={linear}"], classifier))
-                found.append(runner.Run({"rung": rung, "classifier": classifier, "seed": seed}, steps))
+                found.append(
+                    runner.Run({"rung": rung, "classifier": classifier, "seed": seed}, steps)
+                )
     return found
 
 
@@ -43,4 +47,6 @@ def top1(record: dict) -> float:
 
 def table(records: Sequence[dict]) -> str:
     """Top-1 of each rung."""
-    return tables.table([{**record, "top1": top1(record)} for record in records], ["rung"], "classifier")
+    return tables.table(
+        [{**record, "top1": top1(record)} for record in records], ["rung"], "classifier"
+    )

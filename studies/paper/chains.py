@@ -39,13 +39,18 @@ class Chain(NamedTuple):
         for step in self.steps:
             name, *words = step.split()
             wanted = [word for word in words if not word.startswith("--")]
-            lines = [" ".join(line.split()) for line in COMMAND.findall(cli.preset_header(name).text)]
+            lines = [
+                " ".join(line.split()) for line in COMMAND.findall(cli.preset_header(name).text)
+            ]
             lines = [line for line in lines if all(word in line for word in wanted)]
             if not lines:
                 raise ValueError(f"{step}: no command of this preset's header has these words")
             settings = [word for word in words if word not in wanted]
             found += [_on(found, _with(settings, line) if name in line else line) for line in lines]
-        return [*dict.fromkeys(found), f"cpc-tf report --runs={self.runs} --output={self.runs}/report"]
+        return [
+            *dict.fromkeys(found),
+            f"cpc-tf report --runs={self.runs} --output={self.runs}/report",
+        ]
 
 
 def _with(settings: list[str], command: str) -> str:
@@ -101,19 +106,32 @@ CHAINS = {
     "linear_v1": Chain("Linear, CPC v1", ("imagenet/pretrain_cpc_v1", "imagenet/linear_cpc_v1")),
     "linear_rotation": Chain("Linear, rotation", ("imagenet/pretrain_rotation", _MIRRORED)),
     **{
-        f"linear_{name}": Chain(f"Linear, {title}", (f"imagenet/pretrain_{name}", _MIRRORED)) for name, title in _RIVALS
+        f"linear_{name}": Chain(f"Linear, {title}", (f"imagenet/pretrain_{name}", _MIRRORED))
+        for name, title in _RIVALS
     },
     "linear_moco_x4": Chain("Linear, MoCo with ResNet-50 x4", (_MOCO_X4, _MIRRORED)),
-    "linear_multi_task": Chain("Linear, multi-task", ("imagenet/pretrain_multi_task", f"{_MIRRORED} {_WHOLE}")),
+    "linear_multi_task": Chain(
+        "Linear, multi-task", ("imagenet/pretrain_multi_task", f"{_MIRRORED} {_WHOLE}")
+    ),
     **{
-        key: Chain(f"Fig. 3, {name}", (f"imagenet_ladder/pretrain_{name}", "imagenet_ladder/linear"))
+        key: Chain(
+            f"Fig. 3, {name}", (f"imagenet_ladder/pretrain_{name}", "imagenet_ladder/linear")
+        )
         for key, name in _RUNGS.items()
     },
     "efficient": Chain("Few labels, CPC", (_161, _EFFICIENT), fractions=paper.FRACTIONS),
-    "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels imagenet/pixels/",), fractions=paper.FRACTIONS),
+    "pixels": Chain(
+        "Few labels, pixels",
+        ("imagenet/efficient_pixels imagenet/pixels/",),
+        fractions=paper.FRACTIONS,
+    ),
     "rotation": Chain("Few labels, rotation", (_ROTATION, _FINE_TUNED), fractions=(0.01, 0.1)),
     **{
-        name: Chain(f"Few labels, {title}", (f"imagenet/pretrain_{name}", _FINE_TUNED), fractions=(0.01, 0.1))
+        name: Chain(
+            f"Few labels, {title}",
+            (f"imagenet/pretrain_{name}", _FINE_TUNED),
+            fractions=(0.01, 0.1),
+        )
         for name, title in _RIVALS
         if name in ("instance_bank", "pirl")
     },
@@ -121,23 +139,31 @@ CHAINS = {
     "vat": Chain("VAT", ("imagenet/efficient_vat",)),
     "uda": Chain("UDA", ("imagenet/efficient_uda",)),
     "rotation_vat": Chain("Rotation and VAT", (_ROTATION_VAT, _ON_ROTATION), fractions=(0.1, 1.0)),
-    "pixels_161": Chain("All labels, ResNet-161 + ResNet-33", ("imagenet/efficient_pixels_resnet161",)),
+    "pixels_161": Chain(
+        "All labels, ResNet-161 + ResNet-33", ("imagenet/efficient_pixels_resnet161",)
+    ),
     "linear_bigbigan": Chain("Linear, BigBiGAN", ("imagenet/linear_bigbigan",)),
     "efficient_bigbigan": Chain(
         "Few labels, BigBiGAN", ("imagenet/efficient_bigbigan",), fractions=paper.TABLE_3_FRACTIONS
     ),
     "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),
     **{
-        f"detect_{name}": Chain(f"Detection, {title}", (f"imagenet/pretrain_{name}", _C4), runs="runs/voc")
+        f"detect_{name}": Chain(
+            f"Detection, {title}", (f"imagenet/pretrain_{name}", _C4), runs="runs/voc"
+        )
         for name, title in _RIVALS
         if name != "cmc"
     },
     **{
-        f"detect_{name}": Chain(f"Detection, {title}", (f"imagenet/pretrain_{name}", "voc/detect"), runs="runs/voc")
+        f"detect_{name}": Chain(
+            f"Detection, {title}", (f"imagenet/pretrain_{name}", "voc/detect"), runs="runs/voc"
+        )
         for name, title in _OF_TABLE_4
     },
     "detect_supervised": Chain(
-        "Detection, supervised", ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"), runs="runs/voc"
+        "Detection, supervised",
+        ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"),
+        runs="runs/voc",
     ),
 }
 
@@ -172,7 +198,10 @@ OURS = {
     "imagenet/pretrain_exemplar": "optimizer, batch, length, augmentation",
     "imagenet/pretrain_colorization": "optimizer, batch, length; the grid of the prediction",
     "imagenet/pretrain_relative_position": "optimizer, batch, length, the distortion of patches, a head for pairs",
-    **{f"imagenet_ladder/pretrain_{name}": _OF_RUNGS.get(key, "as the rung before") for key, name in _RUNGS.items()},
+    **{
+        f"imagenet_ladder/pretrain_{name}": _OF_RUNGS.get(key, "as the rung before")
+        for key, name in _RUNGS.items()
+    },
     "imagenet_ladder/linear": "which images are the custom validation set: the first 10,000 of train",
     _EFFICIENT: "which labels, mirroring, momentum and schedule of SGD, number of trials, the rule of convergence, "
     "rates of fine-tuning, the shape of tests ([decisions](decisions.md#few-labels))",

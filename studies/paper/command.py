@@ -48,7 +48,9 @@ class Step(NamedTuple):
     @property
     def fraction(self) -> float | None:
         """The part of the labels that it is given, if it is."""
-        given = [word.partition("=")[2] for word in self.words if word.startswith("--label_fraction=")]
+        given = [
+            word.partition("=")[2] for word in self.words if word.startswith("--label_fraction=")
+        ]
         return float(given[0]) if given else None
 
     @property
@@ -56,7 +58,11 @@ class Step(NamedTuple):
         """Whether it is done, has begun, or is to do."""
         if os.path.exists(self.made):
             return "done"
-        return "begun" if self.task in TASKS and os.path.exists(os.path.dirname(self.made)) else "to do"
+        return (
+            "begun"
+            if self.task in TASKS and os.path.exists(os.path.dirname(self.made))
+            else "to do"
+        )
 
 
 class Chosen(NamedTuple):
@@ -78,14 +84,21 @@ def chosen(table: str, name: str) -> list[Chosen]:
         raise ConfigError(
             f"name a row by --row=NAME or a table by --table={'|'.join(TABLES)}; docs/paper.md has the rows"
         )
-    rows = [Chosen(of.title, row) for of in SECTIONS for row in of.rows if not table or of.title == TABLES[table]]
+    rows = [
+        Chosen(of.title, row)
+        for of in SECTIONS
+        for row in of.rows
+        if not table or of.title == TABLES[table]
+    ]
     parts = [each for each in rows if name.lower() in each.row.text.lower()]
     found = [each for each in parts if each.row.text == name] or parts
     if not found:
         names = "; ".join(each.row.text for each in rows) if table else "docs/paper.md has all"
         raise ConfigError("row", name, f"no row of the paper has this name; {names}")
     if not any(each.row.chains for each in found):
-        raise ConfigError(f"--row={name}: nothing runs it here ({found[0].row.state}: {found[0].row.why})")
+        raise ConfigError(
+            f"--row={name}: nothing runs it here ({found[0].row.state}: {found[0].row.why})"
+        )
     return [each for each in found if each.row.chains]
 
 
@@ -105,7 +118,9 @@ def steps(chain: Chain, work: str = "runs", seed: int = 0, also: Sequence[str] =
             if task in TASKS:
                 words += [f"--seed={seed}"] * bool(seed)
                 given = (each.rpartition(":--") for each in also)
-                words += [f"--{flag.removeprefix('--')}" for of, _, flag in given if of in ("", task)]
+                words += [
+                    f"--{flag.removeprefix('--')}" for of, _, flag in given if of in ("", task)
+                ]
             place = {word.partition("=")[0]: word.partition("=")[2] for word in words}
             made = f"{place['--workdir']}/result.json" if task in TASKS else ""
             made = f"{place['--output']}/encoder.json" if task == "export" else made
@@ -136,7 +151,9 @@ def listing(todo: Sequence[Step]) -> str:
         name = _preset(step)
         if name and step.state != "done":
             presets[name] = presets.get(name, 0) + 1
-    lines += [f"{count} x {name}: {cli.preset_header(name).cost}" for name, count in presets.items()]
+    lines += [
+        f"{count} x {name}: {cli.preset_header(name).cost}" for name, count in presets.items()
+    ]
     if presets:
         costs = zip(todo, cost.of_steps([step.words for step in todo]))
         left = [(step, flop) for step, flop in costs if step.task in TASKS and step.state != "done"]
@@ -158,7 +175,9 @@ def carry_out(todo: Sequence[Step]) -> None:
             continue
         print(f"{number}/{len(todo)}: cpc-tf {shlex.join(step.words)}", flush=True)
         if status := run(step):
-            sys.exit(f"stopped at cpc-tf {step.task} (status {status}); the same command goes on from there")
+            sys.exit(
+                f"stopped at cpc-tf {step.task} (status {status}); the same command goes on from there"
+            )
 
 
 def run(step: Step) -> int:
@@ -171,8 +190,18 @@ def filled(rows: Sequence[Chosen], of_seeds: Sequence[Mapping[str, Sequence[Step
     """The rows with the paper's figures and ours, as far as they are done; `of_seeds`: {chain: steps} of each seed."""
     lines = []
     for section, row in rows:
-        files = [step.made for found in of_seeds for key in row.chains for step in found[key] if step.task in TASKS]
-        results = [json.loads(pathlib.Path(file).read_text()) for file in dict.fromkeys(files) if os.path.exists(file)]
+        files = [
+            step.made
+            for found in of_seeds
+            for key in row.chains
+            for step in found[key]
+            if step.task in TASKS
+        ]
+        results = [
+            json.loads(pathlib.Path(file).read_text())
+            for file in dict.fromkeys(files)
+            if os.path.exists(file)
+        ]
         lines.append([row.text, row.figures, ours(section, row.text, results)])
     return markdown(["the paper", "figures", "ours"], lines)
 
@@ -195,7 +224,9 @@ def ours(section: str, name: str, results: Sequence[dict]) -> str:
         return " / ".join(mean("efficient", metric, part) for part in paper.FRACTIONS)
     if section == "Table 3":
         phase = "frozen" if name.endswith("(fixed)") else ""
-        return " / ".join(mean("efficient", "top5", part, phase) for part in paper.TABLE_3_FRACTIONS)
+        return " / ".join(
+            mean("efficient", "top5", part, phase) for part in paper.TABLE_3_FRACTIONS
+        )
     if section == "Figure 3" and any("by_channel" in result for result in results):
         seen = [{**result, **result.get("by_channel", {})} for result in results]
         return f"{ours('Table 1', name, seen)}; in colour {ours('Table 1', name, results)}"
@@ -211,15 +242,26 @@ def main(table: str, row: str, work: str, seeds: int, also: Sequence[str], dry_r
         of = each.rpartition(":--")[0]
         if not each.partition(":")[2 if of else 0].startswith("--") or of not in ("", *TASKS):
             raise ConfigError(
-                "also", each, "must be a flag, as --data_dir=/data, or one of a task, as pretrain:--batch_size=256"
+                "also",
+                each,
+                "must be a flag, as --data_dir=/data, or one of a task, as pretrain:--batch_size=256",
             )
-    parts = paper.TABLE_3_FRACTIONS if {each.section for each in rows} == {"Table 3"} else paper.FRACTIONS
+    parts = (
+        paper.TABLE_3_FRACTIONS
+        if {each.section for each in rows} == {"Table 3"}
+        else paper.FRACTIONS
+    )
     wanted = None, *parts
     keys = dict.fromkeys(key for each in rows for key in each.row.chains)
     of_seeds = []
     for seed in range(seeds):
         found = {key: steps(CHAINS[key], work, seed, also) for key in keys}
-        of_seeds.append({key: [step for step in all_of if step.fraction in wanted] for key, all_of in found.items()})
+        of_seeds.append(
+            {
+                key: [step for step in all_of if step.fraction in wanted]
+                for key, all_of in found.items()
+            }
+        )
     todo = unique(step for found in of_seeds for each in found.values() for step in each)
     print(listing(todo), flush=True)
     if not dry_run:

@@ -29,7 +29,9 @@ def stated(preset: str) -> float:
 
 def flop(cost: str) -> float:
     """The FLOP that the cost of a preset states: all settings of a search, then what follows; 0 if it states none."""
-    search = re.search(rf"search of (\d+) settings.*?{FLOP} a setting(?:, then {FLOP.replace(' FLOP', '')})?", cost)
+    search = re.search(
+        rf"search of (\d+) settings.*?{FLOP} a setting(?:, then {FLOP.replace(' FLOP', '')})?", cost
+    )
     if search:
         return int(search[1]) * float(search[2]) + float(search[3] or 0)
     found = re.findall(rf"about {FLOP}", cost)
@@ -52,18 +54,28 @@ def of_steps(commands: Sequence[Sequence[str]]) -> list[float]:
     return found
 
 
-def _of_step(task: str, words: Sequence[str], config: Settings, encoders: Mapping[str, Settings]) -> float:
+def _of_step(
+    task: str, words: Sequence[str], config: Settings, encoders: Mapping[str, Settings]
+) -> float:
     given = dict(word.partition("=")[::2] for word in words)
     preset, encoder = given["--preset"], encoders.get(given.get("--encoder", ""))
     if task == "pretrain":
         usual = cli.parse(TASKS[task].config, [f"--preset={preset}"])
-        return stated(preset) * encoded(config, config, config.geometry) / encoded(usual, usual, usual.geometry)
+        return (
+            stated(preset)
+            * encoded(config, config, config.geometry)
+            / encoded(usual, usual, usual.geometry)
+        )
     if task == "linear" and encoder:
         geometry = config.geometry if config.probe.geometry_from == "flags" else encoder.geometry
         return encoded(config, encoder, geometry)
     if task == "efficient" and encoder:
         usual = cli.parse(TASKS[task].config, [f"--preset={preset}"])
-        return stated(preset) * _classified(config, encoder.encoder.encoder) / _classified(usual, LARGEST)
+        return (
+            stated(preset)
+            * _classified(config, encoder.encoder.encoder)
+            / _classified(usual, LARGEST)
+        )
     return stated(preset)
 
 
@@ -77,8 +89,12 @@ def _classified(config: Settings, encoder: str) -> float:
     """The FLOP of an encoder with the classifier's blocks on an image, forward."""
     side, classifier = config.images.image_size, config.classifier
     inner = ARCHITECTURES[NETWORKS[encoder].of or encoder]
-    blocks = (Stack(classifier.blocks, classifier.head_width // 4, classifier.head_width, 1),) * bool(classifier.blocks)
-    return forward(encoder, side) + _convolutions(inner.stacks[-1].width, -(-side // _stride(inner)), blocks)
+    blocks = (
+        Stack(classifier.blocks, classifier.head_width // 4, classifier.head_width, 1),
+    ) * bool(classifier.blocks)
+    return forward(encoder, side) + _convolutions(
+        inner.stacks[-1].width, -(-side // _stride(inner)), blocks
+    )
 
 
 def forward(encoder: str, side: int) -> float:

@@ -30,8 +30,14 @@ IMAGES = 1281167
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 PIXELS, CPC = "ResNet-200 trained on pixels", "ResNet-33 trained on CPC features"
 TABLE_2 = {
-    "top1": {PIXELS: (23.1, 34.8, 50.6, 62.5, 70.3, 75.9, 80.2), CPC: (52.7, 60.4, 68.1, 73.1, 76.7, 81.2, 83.4)},
-    "top5": {PIXELS: (44.1, 59.9, 75.2, 83.9, 89.4, 93.1, 95.2), CPC: (78.3, 83.9, 88.8, 91.2, 93.3, 95.6, 96.5)},
+    "top1": {
+        PIXELS: (23.1, 34.8, 50.6, 62.5, 70.3, 75.9, 80.2),
+        CPC: (52.7, 60.4, 68.1, 73.1, 76.7, 81.2, 83.4),
+    },
+    "top5": {
+        PIXELS: (44.1, 59.9, 75.2, 83.9, 89.4, 93.1, 95.2),
+        CPC: (78.3, 83.9, 88.8, 91.2, 93.3, 95.6, 96.5),
+    },
 }
 # "Gain in data-efficiency" as printed. Its rule gives 2 at 10 % and 2.5 at 20 % for top-5: the two seem swapped.
 GAIN = {"top1": (5, 2.5, 2, 2, 2.5, 2, None), "top5": (5, 5, 2, 2.5, 2, 2, None)}

@@ -14,7 +14,8 @@ from studies.tables import markdown
 def body() -> str:
     """All sections of the paper, then the commands, then what the presets cost and what of them is ours."""
     costs = markdown(
-        ["preset", "cost", "ours"], [[f"`{name}`", cli.preset_header(name).cost, OURS[name]] for name in OURS]
+        ["preset", "cost", "ours"],
+        [[f"`{name}`", cli.preset_header(name).cost, OURS[name]] for name in OURS],
     )
     parts = [
         *map(section, SECTIONS),
@@ -35,7 +36,12 @@ def cells(row: Row) -> list[str]:
     links = ", ".join(f"[{CHAINS[key].title}](#{anchor(CHAINS[key].title)})" for key in row.chains)
     preset, _, settings = row.holds.partition(" ")
     held = f"{links}: `{settings}` in `{preset}`" if row.holds else links
-    return [row.text, row.figures, held or "-", f"*{row.state}*" + (f": {row.why}" if row.why else "")]
+    return [
+        row.text,
+        row.figures,
+        held or "-",
+        f"*{row.state}*" + (f": {row.why}" if row.why else ""),
+    ]
 
 
 def anchor(title: str) -> str:
@@ -57,5 +63,7 @@ def block(chain: Chain) -> str:
 def wrapped(command: str) -> str:
     """A command on lines of 110 characters."""
     return " \\\n".join(
-        textwrap.wrap(command, 108, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        textwrap.wrap(
+            command, 108, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
     )

@@ -53,9 +53,7 @@ _161, _CPC33, _PIXELS = ("linear",), ("efficient",), ("pixels",)
 _PARTS = " / ".join(f"{100 * part:g}" for part in paper.FRACTIONS)
 _BASELINE = State(HERE, _CURVE, ("pixels",))
 _CPC = State(HERE, _CURVE, ("efficient",))
-_PROPAGATION = (
-    "its authors' values; what is ours: [decisions](decisions.md#label-propagation) and [below](#cost-and-what-is-ours)"
-)
+_PROPAGATION = "its authors' values; what is ours: [decisions](decisions.md#label-propagation) and [below](#cost-and-what-is-ours)"
 _IN_LADDER = f"in small by another protocol: {_LADDER}"
 # What differs from the row, beside its figure. "Pre-trained" is of other works' objectives.
 _ADAM = "pre-trained by Adam in place of SGD"
@@ -86,7 +84,9 @@ def _table(groups: Mapping[str, Sequence[tuple]], known: Mapping[str | tuple, St
     keys = [line[:2] if line[:2] in known else line[0] for line in lines]
     if unknown := known.keys() - {*keys}:
         raise ValueError(f"no such lines in the table: {', '.join(map(str, unknown))}")
-    return [_row(name, figures, known.get(key, OTHERS)) for key, (name, *figures) in zip(keys, lines)]
+    return [
+        _row(name, figures, known.get(key, OTHERS)) for key, (name, *figures) in zip(keys, lines)
+    ]
 
 
 def _row(name: str, figures: Sequence, of: State) -> Row:
@@ -99,15 +99,26 @@ def _table_2() -> list[Row]:
     known = {paper.PIXELS: _BASELINE, paper.CPC: _CPC}
     rows = []
     for metric, title in (("top1", "top-1"), ("top5", "top-5")):
-        rows += [_row(f"{name}, {title}", figures, known[name]) for name, figures in paper.TABLE_2[metric].items()]
-        rows.append(_row(f"Gain in data-efficiency, {title}", paper.GAIN[metric], State(HERE, _GAIN, _BOTH)))
+        rows += [
+            _row(f"{name}, {title}", figures, known[name])
+            for name, figures in paper.TABLE_2[metric].items()
+        ]
+        rows.append(
+            _row(f"Gain in data-efficiency, {title}", paper.GAIN[metric], State(HERE, _GAIN, _BOTH))
+        )
     return rows
 
 
 def _rungs() -> list[Row]:
     """A row for each rung of Fig. 3. In small another augmentation is in the place of PA."""
     return [
-        Row(f"{rung}: {adds}", brought or "-", (f"rung_{rung}",), RUNS, "" if rung == "PA" else _IN_LADDER)
+        Row(
+            f"{rung}: {adds}",
+            brought or "-",
+            (f"rung_{rung}",),
+            RUNS,
+            "" if rung == "PA" else _IN_LADDER,
+        )
         for rung, (adds, brought) in paper.LADDER.items()
     ]
 
@@ -123,9 +134,27 @@ INTRODUCTION = [
         f"{_CURVE}; Zhai et al. is not",
     ),
     Row("All labels: top-1 above pixels", "3.2", _BOTH, HERE, _CURVE),
-    Row("Part of the labels that matches pixels with all; 1 % matches", "half; 5 times as many", _BOTH, HERE, _GAIN),
-    Row("VOC 2007, mAP; above supervised pre-training", "76.6; 2", ("detect", "detect_supervised"), HERE, _DETECTION),
-    Row("Fig. 1: accuracy over labels; the report draws it as figure 1", "Table 2's", _BOTH, HERE, _CURVE),
+    Row(
+        "Part of the labels that matches pixels with all; 1 % matches",
+        "half; 5 times as many",
+        _BOTH,
+        HERE,
+        _GAIN,
+    ),
+    Row(
+        "VOC 2007, mAP; above supervised pre-training",
+        "76.6; 2",
+        ("detect", "detect_supervised"),
+        HERE,
+        _DETECTION,
+    ),
+    Row(
+        "Fig. 1: accuracy over labels; the report draws it as figure 1",
+        "Table 2's",
+        _BOTH,
+        HERE,
+        _CURVE,
+    ),
 ]
 SETUP = [
     Row("Fig. 2: the framework", "a drawing", (), HERE, "[drawn anew](images/method.png)"),
@@ -159,10 +188,16 @@ TABLE_1 = _table(
     paper.TABLE_1,
     {
         "CPC v2 - ResNet-50": State(RUNS, "", ("linear_50",)),
-        "CPC v1": State(RUNS, "predictions and targets of 64 dimensions in place of a full matrix", ("linear_v1",)),
+        "CPC v1": State(
+            RUNS,
+            "predictions and targets of 64 dimensions in place of a full matrix",
+            ("linear_v1",),
+        ),
         "CPC v2 - ResNet-161": State(RUNS, f"in small: {_SMALL}", ("linear",)),
         "Instance Discr.": State(RUNS, f"{_COLOURS}; {_LINEAR}", ("linear_instance_bank",)),
-        "Local Aggr.": State(RUNS, f"{_COLOURS}; {_BANK_ANEW}; {_LINEAR}", ("linear_local_aggregation",)),
+        "Local Aggr.": State(
+            RUNS, f"{_COLOURS}; {_BANK_ANEW}; {_LINEAR}", ("linear_local_aggregation",)
+        ),
         ("MoCo", 24): State(RUNS, f"{_COLOURS}; {_LAYER_NORM}; {_LINEAR}", ("linear_moco",)),
         ("MoCo", 375): State(RUNS, f"{_COLOURS}; {_LAYER_NORM}; {_LINEAR}", ("linear_moco_x4",)),
         "PIRL": State(RUNS, f"{_COLOURS}; {_CELLS}; {_LINEAR}", ("linear_pirl",)),
@@ -214,28 +249,48 @@ TABLE_3 = _table(
         "Instance Discr.": State(RUNS, f"{_COLOURS}; {_FINE_TUNED}", ("instance_bank",)),
         "PIRL": State(RUNS, f"{_COLOURS}; {_CELLS}; {_FINE_TUNED}", ("pirl",)),
         "Rotation": State(RUNS, f"{_ADAM}; {_FINE_TUNED}", ("rotation",)),
-        "BigBiGAN (fixed)": State(RUNS, f"on the map before pooling; {_DOWNLOAD}", ("efficient_bigbigan",)),
+        "BigBiGAN (fixed)": State(
+            RUNS, f"on the map before pooling; {_DOWNLOAD}", ("efficient_bigbigan",)
+        ),
         "AMDIM (fixed)": _AMDIM,
     },
 )
 TRANSFER = [
-    Row("Labelled images of VOC 2007", "5011", ("detect",), RUNS, holds="voc/detect split=train+validation"),
-    Row("mAP: supervised ResNet-152; CPC", "74.7; 76.6", ("detect_supervised", "detect"), HERE, _DETECTION),
+    Row(
+        "Labelled images of VOC 2007",
+        "5011",
+        ("detect",),
+        RUNS,
+        holds="voc/detect split=train+validation",
+    ),
+    Row(
+        "mAP: supervised ResNet-152; CPC",
+        "74.7; 76.6",
+        ("detect_supervised", "detect"),
+        HERE,
+        _DETECTION,
+    ),
     Row("mAP of Momentum Contrast", "74.9", (), NOT, "quoted: He et al. 2019"),
 ]
 _WITH_MAP = {heading: [line[:3] for line in lines] for heading, lines in paper.TABLE_4.items()}
 TABLE_4 = _table(
     _WITH_MAP,
     {
-        "Supervised baseline": State(RUNS, "in small: [detection](results.md#detection)", ("detect_supervised",)),
+        "Supervised baseline": State(
+            RUNS, "in small: [detection](results.md#detection)", ("detect_supervised",)
+        ),
         "Instance Discr.": State(RUNS, f"{_COLOURS}; {_C4}", ("detect_instance_bank",)),
-        "Local Aggregation": State(RUNS, f"{_COLOURS}; {_BANK_ANEW}; {_C4}", ("detect_local_aggregation",)),
+        "Local Aggregation": State(
+            RUNS, f"{_COLOURS}; {_BANK_ANEW}; {_C4}", ("detect_local_aggregation",)
+        ),
         "PIRL": State(RUNS, f"{_COLOURS}; {_CELLS}; {_C4}", ("detect_pirl",)),
         "Momentum Contrast": State(RUNS, f"{_COLOURS}; {_LAYER_NORM}; {_C4}", ("detect_moco",)),
         "Exemplar": State(RUNS, f"{_COLOURS}; {_C4}", ("detect_exemplar",)),
         "Colorization": State(RUNS, f"{_ADAM}; {_C4}", ("detect_colorization",)),
         "Multi-task": State(INSTEAD, f"{_THREE_TASKS}; {_ADAM}; {_C4}", ("detect_multi_task",)),
-        "Deep Cluster": State(NOT, "its objective is here, `--objective=deep_cluster`; VGG-16 and Fast R-CNN are not"),
+        "Deep Cluster": State(
+            NOT, "its objective is here, `--objective=deep_cluster`; VGG-16 and Fast R-CNN are not"
+        ),
         "Deeper Cluster": State(NOT, "other features and data; VGG-16 and Fast R-CNN are not here"),
         "Motion Segm.": State(NOT, "it learns from videos"),
         "Relative Pos.": State(

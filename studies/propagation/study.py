@@ -25,8 +25,12 @@ def runs(places: runner.Places) -> list[runner.Run]:
     def run(fraction: float, features: str, method: str, seed: int) -> runner.Run:
         fields = {"dataset": DATASET, "label_fraction": fraction, "seed": seed}
         fields |= {"features": features, "propagation": method}
-        folder = f"{places.work}/label_curve/{DATASET}/{seed}"  # its encoders are those of that study
-        *before, (command, made) = curves.classified(DATASET, places.pictures, folder, features, fraction, seed)
+        folder = (
+            f"{places.work}/label_curve/{DATASET}/{seed}"  # its encoders are those of that study
+        )
+        *before, (command, made) = curves.classified(
+            DATASET, places.pictures, folder, features, fraction, seed
+        )
         if method != "none":
             *flags, workdir = command
             made = made.replace("/label_curve/", f"/propagation/{method}/")
@@ -35,7 +39,13 @@ def runs(places: runner.Places) -> list[runner.Run]:
         return runner.Run(fields, [*before, (command, made)])
 
     features = curves.FEATURES[::-1]
-    return [run(f, w, m, s) for f in FRACTIONS for w in features for m in METHODS for s in range(curves.SEEDS)]
+    return [
+        run(f, w, m, s)
+        for f in FRACTIONS
+        for w in features
+        for m in METHODS
+        for s in range(curves.SEEDS)
+    ]
 
 
 def table(records: Sequence[dict]) -> str:
@@ -44,6 +54,11 @@ def table(records: Sequence[dict]) -> str:
     for features in curves.FEATURES[::-1]:
         for method in METHODS:
             own = [r for r in records if (r["features"], r["propagation"]) == (features, method)]
-            found = [[r["top1"] for r in own if r["label_fraction"] == fraction] for fraction in FRACTIONS]
+            found = [
+                [r["top1"] for r in own if r["label_fraction"] == fraction]
+                for fraction in FRACTIONS
+            ]
             rows.append([features, method, *map(spread, found)])
-    return markdown(["top-1, %", "--propagation", *(f"{100 * fraction:g} %" for fraction in FRACTIONS)], rows)
+    return markdown(
+        ["top-1, %", "--propagation", *(f"{100 * fraction:g} %" for fraction in FRACTIONS)], rows
+    )

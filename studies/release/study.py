@@ -14,7 +14,12 @@ from studies import runner
 from studies.tables import markdown
 
 PRESET, SEEDS = "flags/imagenette/release.flags", 2
-READINGS = {"knn": "20 neighbours", "0.01": "linear, 1 %", "0.1": "linear, 10 %", "1": "linear, 100 %"}
+READINGS = {
+    "knn": "20 neighbours",
+    "0.01": "linear, 1 %",
+    "0.1": "linear, 10 %",
+    "1": "linear, 100 %",
+}
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
@@ -22,18 +27,29 @@ def runs(places: runner.Places) -> list[runner.Run]:
     found = [_read_off("the module", runner.MODULE, f"{places.work}/release/module", [], places)]
     for seed in range(SEEDS):
         folder = f"{places.work}/release/{seed}"
-        made = runner.pretrained(folder, PRESET, [f"--dataset=folder:{places.pictures}", f"--seed={seed}"])
+        made = runner.pretrained(
+            folder, PRESET, [f"--dataset=folder:{places.pictures}", f"--seed={seed}"]
+        )
         found.append(_read_off(f"seed {seed}", f"{folder}/hub", folder, made, places))
     return [run for pair in found for run in pair]
 
 
 def _read_off(
-    encoder: str, module: str, folder: str, made: Sequence[tuple[runner.Command, str]], places: runner.Places
+    encoder: str,
+    module: str,
+    folder: str,
+    made: Sequence[tuple[runner.Command, str]],
+    places: runner.Places,
 ) -> list[runner.Run]:
     pair = []
     for test in ("held_out", "val"):
         result = f"{folder}/{test}/read_off.json"
-        command = ["studies.read_off", f"--module={module}", f"--pictures={places.pictures}", "--whole=true"]
+        command = [
+            "studies.read_off",
+            f"--module={module}",
+            f"--pictures={places.pictures}",
+            "--whole=true",
+        ]
         step = [*command, f"--test={test}", f"--output={result}"], result
         pair.append(runner.Run({"encoder": encoder, "tested_on": test}, [*made, step]))
     return pair
@@ -42,7 +58,11 @@ def _read_off(
 def table(records: Sequence[dict]) -> str:
     """A line for each encoder and kind of test images."""
     rows = [
-        [record["encoder"], record["tested_on"], *(f"{100 * record[reading]:.1f}" for reading in READINGS)]
+        [
+            record["encoder"],
+            record["tested_on"],
+            *(f"{100 * record[reading]:.1f}" for reading in READINGS),
+        ]
         for record in records
     ]
     return markdown(["encoder", "tested on", *READINGS.values()], rows)

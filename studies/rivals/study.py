@@ -34,10 +34,18 @@ ENCODERS = {
 }  # image, resize, patches
 PRECISION = "--precision=float32"  # many processors compute bfloat16 slower than float32
 DETECTORS = {"base": "detect_128px", "small": "detect"}  # presets of collages
-MEASURES = {"knn": "neighbours", "0.01": "1 %", "0.1": "10 %", "1": "100 %"}  # key of a record -> title
+MEASURES = {
+    "knn": "neighbours",
+    "0.01": "1 %",
+    "0.1": "10 %",
+    "1": "100 %",
+}  # key of a record -> title
 CLASSES, BOXES = "classes", "boxes"  # what a record measures: classification or detection
 SUPERVISED, UNTRAINED = "labels", "untrained"
-PATCHES = {"cpc", "relative_position"}  # objectives on a grid of patches; the others see whole images
+PATCHES = {
+    "cpc",
+    "relative_position",
+}  # objectives on a grid of patches; the others see whole images
 # Objective, in the order of the paper's tables -> its settings.
 OBJECTIVES = {
     "cpc": [],
@@ -68,11 +76,20 @@ def training(places: runner.Places, encoder: str, objective: str) -> list[str]:
         data += ["--test_split=test"] if places.pictures == "photos" else []
         return ["cpc_tf.efficient", *data, "--encoder=pixels", "--label_fraction=1", PRECISION]
     side, resize, patches = ENCODERS[encoder]
-    preset = "flags/imagenette/pretrain_128px.flags" if encoder == "base" else "flags/imagenette/pretrain.flags"
+    preset = (
+        "flags/imagenette/pretrain_128px.flags"
+        if encoder == "base"
+        else "flags/imagenette/pretrain.flags"
+    )
     if not {*objective.split("+")} & PATCHES:
         patches = [f"--patch_size={side}", f"--patch_stride={side}"]
     geometry = [f"--image_size={side}", f"--resize={resize}", *patches]
-    data = [f"--flagfile={preset}", f"--dataset={read_off.dataset(places.pictures)}", "--probe_every=0", PRECISION]
+    data = [
+        f"--flagfile={preset}",
+        f"--dataset={read_off.dataset(places.pictures)}",
+        "--probe_every=0",
+        PRECISION,
+    ]
     needs = SETTINGS[objective].NEEDS if objective in SETTINGS else ""
     if needs:  # the same network, on lightness or colours
         data.append(f"--encoder={encoder}_{needs}")
@@ -101,14 +118,21 @@ def prepare(places: runner.Places, only: dict[str, str]) -> None:
         if name in measured:
             continue
         folder = path.parent / "speed" / name.replace(" ", "_")
-        flags = [*training(places, *name.split()), f"--train_steps={TRIED}", f"--steps_per_loop={TRIED // 2}"]
+        flags = [
+            *training(places, *name.split()),
+            f"--train_steps={TRIED}",
+            f"--steps_per_loop={TRIED // 2}",
+        ]
         flags.append(f"--workdir={folder}")
         command = ["taskset", "-c", str(runner.slots(1)[0].cores[0]), sys.executable, "-m", *flags]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
             last = "".join(done.stderr.strip().splitlines()[-1:])
             sys.exit(f"rivals: {name}: timing {TRIED} steps failed: {last}\n{shlex.join(command)}")
-        lines = [json.loads(line) for line in next(folder.rglob("metrics.jsonl")).read_text().splitlines()]
+        lines = [
+            json.loads(line)
+            for line in next(folder.rglob("metrics.jsonl")).read_text().splitlines()
+        ]
         spent = lines[-1]["cpu_seconds"] - lines[-2]["cpu_seconds"]
         measured[name] = spent / (lines[-1]["step"] - lines[-2]["step"])
         write_file(str(path), json.dumps(measured, indent=1) + "\n")
@@ -126,10 +150,14 @@ def runs(places: runner.Places) -> list[runner.Run]:
     recorded = records.read("rivals")
     wanted = _of(places, recorded)
     # What is recorded of other pictures and minutes is part of the study, but nothing more of it is run.
-    for pictures, minutes in sorted({(record["pictures"], record["minutes"]) for record in recorded}):
+    for pictures, minutes in sorted(
+        {(record["pictures"], record["minutes"]) for record in recorded}
+    ):
         if (pictures, minutes) != (pathlib.Path(places.pictures).name, places.minutes):
             others = _of(places._replace(pictures=pictures, minutes=minutes), recorded)
-            wanted += [r for r in others if any(r.fields.items() <= record.items() for record in recorded)]
+            wanted += [
+                r for r in others if any(r.fields.items() <= record.items() for record in recorded)
+            ]
     return wanted
 
 
@@ -144,19 +172,34 @@ def _of(places: runner.Places, recorded: Sequence[dict]) -> list[runner.Run]:
                 steps = _length(recorded, fields) or max(1, round(60 * places.minutes / step))
                 wanted.append(_run(places, fields, steps))
         wanted.append(_run(places, _fields(places, encoder, UNTRAINED, 0), 0))
-    return [*wanted, *(run for encoder in ENCODERS for run in _detectors(places, encoder, recorded))]
+    return [
+        *wanted,
+        *(run for encoder in ENCODERS for run in _detectors(places, encoder, recorded)),
+    ]
 
 
-def _fields(places: runner.Places, encoder: str, objective: str, trial: int, of: str = CLASSES) -> dict:
+def _fields(
+    places: runner.Places, encoder: str, objective: str, trial: int, of: str = CLASSES
+) -> dict:
     pictures, minutes = pathlib.Path(places.pictures).name, places.minutes
-    fields = {"pictures": pictures, "encoder": encoder, "objective": objective, "trial": trial, "minutes": minutes}
+    fields = {
+        "pictures": pictures,
+        "encoder": encoder,
+        "objective": objective,
+        "trial": trial,
+        "minutes": minutes,
+    }
     return {**fields, "of": of}
 
 
 def _length(recorded: Sequence[dict], fields: dict) -> int:
     for record in recorded:
         if fields.items() <= record.items():
-            return next(int(w.partition("=")[2]) for w in record["settings"][0].split() if "train_steps=" in w)
+            return next(
+                int(w.partition("=")[2])
+                for w in record["settings"][0].split()
+                if "train_steps=" in w
+            )
     return 0
 
 
@@ -176,12 +219,21 @@ def _run(places: runner.Places, fields: dict, train_steps: int) -> runner.Run:
     folder, module, steps = _folder(places, fields), _module(places, fields), []
     if fields["objective"] != UNTRAINED:
         more = [f"--train_steps={train_steps}", f"--learning_rate={RATES[fields['trial']]}"]
-        train = [*training(places, fields["encoder"], fields["objective"]), *more, f"--workdir={folder}/training"]
+        train = [
+            *training(places, fields["encoder"], fields["objective"]),
+            *more,
+            f"--workdir={folder}/training",
+        ]
         part = ["--part=encoder"] if fields["objective"] == SUPERVISED else []
         export = ["export", f"--workdir={folder}/training", *part, f"--output={module}"]
         steps = [(train, f"{folder}/training/result.json"), (export, f"{module}/encoder.json")]
     result = f"{folder}/read_off/result.json"
-    tested = [f"--module={module}", f"--pictures={places.pictures}", "--test=val", f"--output={result}"]
+    tested = [
+        f"--module={module}",
+        f"--pictures={places.pictures}",
+        "--test=val",
+        f"--output={result}",
+    ]
     return runner.Run(fields, [*steps, (["studies.read_off", *tested], result)])
 
 
@@ -189,13 +241,21 @@ def _detectors(places: runner.Places, encoder: str, recorded: Sequence[dict]) ->
     """Returns a detector on the better trial of each objective whose trials are all recorded."""
     wanted = []
     for objective in [*OBJECTIVES, UNTRAINED, SUPERVISED]:
-        trials = [_fields(places, encoder, objective, t) for t in range(1 if objective == UNTRAINED else len(RATES))]
-        made = [record for record in recorded for fields in trials if fields.items() <= record.items()]
+        trials = [
+            _fields(places, encoder, objective, t)
+            for t in range(1 if objective == UNTRAINED else len(RATES))
+        ]
+        made = [
+            record for record in recorded for fields in trials if fields.items() <= record.items()
+        ]
         if len(made) == len(trials):
             best = max(made, key=lambda record: record["held_out_knn"])["trial"]
             fields = _fields(places, encoder, objective, best, BOXES)
             workdir = f"{_folder(places, fields)}/detect"
-            data = [f"--flagfile=flags/collages/{DETECTORS[encoder]}.flags", f"--encoder={_module(places, fields)}"]
+            data = [
+                f"--flagfile=flags/collages/{DETECTORS[encoder]}.flags",
+                f"--encoder={_module(places, fields)}",
+            ]
             detect = (["cpc_tf.detect", *data, f"--workdir={workdir}"], f"{workdir}/result.json")
             wanted.append(runner.Run(fields, [detect]))
     return wanted
@@ -226,13 +286,17 @@ def lines(found: Sequence[dict]) -> list[Line]:
     """Returns each objective's line, in the order of the paper's tables."""
     settings: dict[tuple, list[dict]] = {}
     for record in found:
-        settings.setdefault((record["pictures"], record["encoder"], record["minutes"]), []).append(record)
+        settings.setdefault((record["pictures"], record["encoder"], record["minutes"]), []).append(
+            record
+        )
     wanted = []
     for (pictures, encoder, minutes), recorded in settings.items():
         for objective in [*OBJECTIVES, UNTRAINED, SUPERVISED]:
             trials = [r for r in recorded if r["objective"] == objective and r["of"] == CLASSES]
             trials.sort(key=lambda record: -record["held_out_knn"])
-            boxes = [r["map11"] for r in recorded if r["objective"] == objective and r["of"] == BOXES]
+            boxes = [
+                r["map11"] for r in recorded if r["objective"] == objective and r["of"] == BOXES
+            ]
             if trials:
                 setting = f"{pictures}, {encoder}, {minutes:g} min"
                 wanted.append(Line(setting, objective, trials, boxes[0] if boxes else None))
@@ -262,10 +326,18 @@ def draw(found: Sequence[dict]) -> bytes:
                 value = line.boxes if name == "map11" else line.trials[0][name]
                 if value is not None:
                     aside = line.objective in (UNTRAINED, SUPERVISED)
-                    color = theme.named["labels" if line.objective == SUPERVISED else "untrained" if aside else "cpc"]
+                    color = theme.named[
+                        "labels"
+                        if line.objective == SUPERVISED
+                        else "untrained"
+                        if aside
+                        else "cpc"
+                    ]
                     axis.barh(y, 100 * value, color=color)
                     axis.text(100 * value, y, f" {100 * value:.0f}", va="center")
             axis.set(title=title, xlabel="%", xlim=(0, 100))
-            axis.set_yticks(range(len(ordered)), [f"{line.objective}\n{line.setting}" for line in ordered])
+            axis.set_yticks(
+                range(len(ordered)), [f"{line.objective}\n{line.setting}" for line in ordered]
+            )
 
     return plots.png(fill, 13, 1.2 + 0.5 * len(ordered), dpi=90)

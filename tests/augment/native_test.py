@@ -45,13 +45,21 @@ def test_threads_batches_and_order_change_nothing(threads):
 
     options = tf.data.Options()
     options.threading.private_threadpool_size = threads
-    dataset = tf.data.Dataset.range(12).map(augmented, num_parallel_calls=threads).batch(threads).with_options(options)
+    dataset = (
+        tf.data.Dataset.range(12)
+        .map(augmented, num_parallel_calls=threads)
+        .batch(threads)
+        .with_options(options)
+    )
     got = np.concatenate([batch.numpy() for batch in dataset])
     np.testing.assert_array_equal(got, [augmented(i) for i in range(12)])
 
     # Patch by patch as all at once.
     recipe = augment.draw(config, 1, 3, 12, 16)
-    alone = [augment.apply(patches[n : n + 1], augment.Recipe(*(x[n : n + 1] for x in recipe))) for n in range(12)]
+    alone = [
+        augment.apply(patches[n : n + 1], augment.Recipe(*(x[n : n + 1] for x in recipe)))
+        for n in range(12)
+    ]
     np.testing.assert_array_equal(np.concatenate(alone), got[3])
 
 
@@ -117,7 +125,12 @@ def test_nonsense_is_an_invalid_argument():
 def test_no_patches_no_work():
     recipe = augment.draw(AugmentConfig(), 0, 0, 0, 16)
     for engine in ("native", "reference"):
-        assert augment.apply(np.zeros([0, 16, 16, 3], np.uint8), recipe, engine).shape == (0, 16, 16, 3)
+        assert augment.apply(np.zeros([0, 16, 16, 3], np.uint8), recipe, engine).shape == (
+            0,
+            16,
+            16,
+            3,
+        )
 
 
 @pytest.mark.parametrize("value", [-1e6, 1e6])

@@ -35,7 +35,10 @@ RECORDED = {
         "histogram.slope=3,distort=0.3,distort.brightness=0.2,distort.saturation=0.3,distort.contrast=0.4",
     ): ("1173047342160842", "8051dcb6b7dd58d5"),
     ("v1", "jitter.margin=0.25"): ("07fc626dc1df4350", "08e6940864596b41"),
-    ("colour_drop", "jitter.margin=0.1,drop_channels=0.4"): ("a44c2e6f60a65c77", "663c9e4fdcc4f686"),
+    ("colour_drop", "jitter.margin=0.1,drop_channels=0.4"): (
+        "a44c2e6f60a65c77",
+        "663c9e4fdcc4f686",
+    ),
 }
 
 
@@ -55,7 +58,9 @@ def throw_away():
     """A primitive that was not there before, which C++ does not know, before all others."""
     old = dict(OPERATIONS)
     OPERATIONS.clear()
-    OPERATIONS["swap"] = Operation("swap", 14, lambda patches, magnitude: patches[..., ::-1], native=False)
+    OPERATIONS["swap"] = Operation(
+        "swap", 14, lambda patches, magnitude: patches[..., ::-1], native=False
+    )
     OPERATIONS.update(old)
     yield
     OPERATIONS.clear()
@@ -80,7 +85,9 @@ def test_an_operation_that_is_added_can_be_used():
     assert set(recipe.op.numpy().ravel()) == set(range(15))
     # C++ does not have it.
     assert config.engine == "reference"
-    with pytest.raises(ConfigError, match="^--augment_engine=native: has no swap, which --augment=full uses"):
+    with pytest.raises(
+        ConfigError, match="^--augment_engine=native: has no swap, which --augment=full uses"
+    ):
         _parse("--augment_changes=swap=1", "--augment_engine=native")
     patches = samples.patches(16)
     config = AugmentConfig(augment="none", augment_changes="autoaugment=1,swap=1")
@@ -90,13 +97,17 @@ def test_an_operation_that_is_added_can_be_used():
 
 def test_policies_are_in_the_order_of_application():
     for policy in POLICIES.values():
-        steps = [entry for entry in policy if entry in OPERATIONS and not OPERATIONS[entry].primitive]
+        steps = [
+            entry for entry in policy if entry in OPERATIONS and not OPERATIONS[entry].primitive
+        ]
         assert steps == sorted(steps, key=lambda entry: OPERATIONS[entry].number)
         assert operations.parse_changes(operations.to_text(policy)) == policy
 
 
 def test_settings_as_text_come_back():
-    config = AugmentConfig(augment="v1", augment_changes="distort=0.5,distort.hue=0.1", augment_engine="native")
+    config = AugmentConfig(
+        augment="v1", augment_changes="distort=0.5,distort.hue=0.1", augment_engine="native"
+    )
     assert cli.parse(AugmentConfig, to_flagfile(config).splitlines()) == config
     assert (config.title, config.engine) == ("v1 with distort=0.5,distort.hue=0.1", "native")
 
@@ -105,16 +116,26 @@ def test_primitives_can_be_chosen_from_those_that_are_added():
     both = _parse("--augment=v1", "--augment_changes=autoaugment=2,solarize=1,invert=1")
     assert [each.name for each in both.policy.among] == ["invert", "solarize"]  # by their numbers
     recipe = augment.draw(both, 0, 0, 100, 16)
-    assert set(recipe.op.numpy().ravel()) == {OPERATIONS["invert"].number, OPERATIONS["solarize"].number}
+    assert set(recipe.op.numpy().ravel()) == {
+        OPERATIONS["invert"].number,
+        OPERATIONS["solarize"].number,
+    }
 
 
 @pytest.mark.parametrize(
     ("policy", "changes", "grey"),
-    [("v1", "", True), ("v1", "grey=0.9", False), ("none", "grey=1", True), ("colour_drop", "", False)],
+    [
+        ("v1", "", True),
+        ("v1", "grey=0.9", False),
+        ("none", "grey=1", True),
+        ("colour_drop", "", False),
+    ],
 )
 def test_a_test_is_grey_if_all_patches_were(policy, changes, grey):
     """Without jitter, dropped channels and whatever else is random."""
     pixels = np.uint8([[[[255, 0, 0], [0, 255, 0], [7, 7, 7]]]])
     shown = augment.at_test(pixels, AugmentConfig(augment=policy, augment_changes=changes).policy)
-    wanted = np.uint8([[[[76] * 3, [150] * 3, [7] * 3]]]) if grey else pixels  # 0.2989 and 0.587 of 255
+    wanted = (
+        np.uint8([[[[76] * 3, [150] * 3, [7] * 3]]]) if grey else pixels
+    )  # 0.2989 and 0.587 of 255
     np.testing.assert_array_equal(shown, wanted)

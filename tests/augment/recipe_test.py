@@ -26,7 +26,10 @@ def _p_uniform_choice(values, choices):
 
 def test_choices_are_uniform(recipe):
     assert _p_uniform_choice(recipe.op, len(PRIMITIVES)) > 0.01
-    assert _p_uniform_choice(recipe.op[:, 0] * len(PRIMITIVES) + recipe.op[:, 1], len(PRIMITIVES) ** 2) > 0.01
+    assert (
+        _p_uniform_choice(recipe.op[:, 0] * len(PRIMITIVES) + recipe.op[:, 1], len(PRIMITIVES) ** 2)
+        > 0.01
+    )
     assert _p_uniform_choice(recipe.order, len(COLOR_ORDERS)) > 0.01
 
 
@@ -63,7 +66,9 @@ def test_the_papers_ranges():
 def test_elastic_and_color_numbers(recipe):
     assert stats.kstest(recipe.displacement[:200].ravel(), stats.norm(0, 5).cdf).pvalue > 0.01
     assert stats.kstest(recipe.shear[:, 0], stats.uniform(-0.1, 0.2).cdf).pvalue > 0.01
-    for column, (low, high) in zip(recipe.color.T, ((-32, 32), (0.5, 1.5), (-0.2, 0.2), (0.5, 1.5))):
+    for column, (low, high) in zip(
+        recipe.color.T, ((-32, 32), (0.5, 1.5), (-0.2, 0.2), (0.5, 1.5))
+    ):
         assert stats.kstest(column, stats.uniform(low, high - low).cdf).pvalue > 0.01
 
 
@@ -91,7 +96,11 @@ def test_v1_jitters_and_greys_everything():
 def test_colour_drop_keeps_each_channel_as_often():
     probability = 0.4
     recipe = augment.draw(
-        AugmentConfig(augment="colour_drop", augment_changes=f"drop_channels={probability}"), 0, 0, N, 64
+        AugmentConfig(augment="colour_drop", augment_changes=f"drop_channels={probability}"),
+        0,
+        0,
+        N,
+        64,
     )
     counts = np.bincount(recipe.kept.numpy() + 1, minlength=4)
     assert stats.binomtest(int(counts[1:].sum()), N, probability).pvalue > 0.01
@@ -100,7 +109,9 @@ def test_colour_drop_keeps_each_channel_as_often():
 
 
 def test_same_key_same_recipe_in_eager_and_in_tf_data():
-    dataset = tf.data.Dataset.range(20).map(lambda i: augment.draw(FULL, 7, i, 9, 16), num_parallel_calls=4)
+    dataset = tf.data.Dataset.range(20).map(
+        lambda i: augment.draw(FULL, 7, i, 9, 16), num_parallel_calls=4
+    )
     for i, mapped in enumerate(dataset):
         for eager, graph in zip(augment.draw(FULL, 7, i, 9, 16), mapped):
             np.testing.assert_allclose(eager, graph, rtol=1e-6)

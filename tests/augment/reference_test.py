@@ -51,18 +51,24 @@ def test_as_pil_does_it(name, size, engine):
     n = len(patches)
     magnitude = _magnitudes(name, n, size)
     ours = augment.apply(patches, samples.recipe_of(name, magnitude, size), engine=engine).numpy()
-    theirs = [np.asarray(PIL[name](Image.fromarray(x), float(m))) for x, m in zip(patches, magnitude)]
+    theirs = [
+        np.asarray(PIL[name](Image.fromarray(x), float(m))) for x, m in zip(patches, magnitude)
+    ]
     np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.slow
 def test_each_in_tf_data():
     patches = samples.patches(9)
-    magnitude = np.stack([_magnitudes(primitive.name, len(patches), 9) for primitive in all_primitives()])
+    magnitude = np.stack(
+        [_magnitudes(primitive.name, len(patches), 9) for primitive in all_primitives()]
+    )
 
     def transform(number, m):
         recipe = samples.recipe_of("invert", m, 9)._replace(op=tf.fill([len(patches), 1], number))
-        return augment.apply(patches, recipe, engine="reference"), augment.apply(patches, recipe, engine="native")
+        return augment.apply(patches, recipe, engine="reference"), augment.apply(
+            patches, recipe, engine="native"
+        )
 
     numbers = np.int32([primitive.number for primitive in all_primitives()])
     dataset = tf.data.Dataset.from_tensor_slices((numbers, magnitude)).map(transform)
@@ -84,7 +90,9 @@ def _jittered(patch, margin, top, left):
     size = len(patch) - margin
     out = np.full_like(patch, 128)
     before = margin // 2
-    out[before : before + size, before : before + size] = patch[top : top + size, left : left + size]
+    out[before : before + size, before : before + size] = patch[
+        top : top + size, left : left + size
+    ]
     return out
 
 
@@ -95,7 +103,9 @@ def test_early_policies_pixel_by_pixel(size, engine):
     for policy in ("colour_drop", "v1"):
         recipe = augment.draw(AugmentConfig(augment=policy), 0, 0, 50, size)
         out = augment.apply(patches, recipe, engine).numpy()
-        for patch, got, offset, kept in zip(patches, out, recipe.jitter.numpy(), recipe.kept.numpy()):
+        for patch, got, offset, kept in zip(
+            patches, out, recipe.jitter.numpy(), recipe.kept.numpy()
+        ):
             want = _jittered(patch, *offset)
             if policy == "v1":
                 want = np.repeat((want @ np.array([0.2989, 0.587, 0.114]))[..., None], 3, -1)
@@ -108,7 +118,12 @@ def _b_spline(points, position):
     """The value at `position`, counted in points, of a uniform cubic B-spline."""
     i = min(int(np.floor(position)), len(points) - 3)
     t = position - i
-    weights = [(1 - t) ** 3 / 6, (3 * t**3 - 6 * t**2 + 4) / 6, (-3 * t**3 + 3 * t**2 + 3 * t + 1) / 6, t**3 / 6]
+    weights = [
+        (1 - t) ** 3 / 6,
+        (3 * t**3 - 6 * t**2 + 4) / 6,
+        (-3 * t**3 + 3 * t**2 + 3 * t + 1) / 6,
+        t**3 / 6,
+    ]
     return sum(w * points[i - 1 + k] for k, w in enumerate(weights))
 
 
@@ -144,7 +159,9 @@ def test_elastic_against_a_numpy_loop(size, strength, engine):
     # Four times the usual strength, so that mirrored borders show; or none, which changes nothing.
     displacement = rng.normal(0, strength * size, [4, 6, 6, 2]).astype(np.float32)
     shear = (strength * rng.uniform(-0.4, 0.4, [4, 2])).astype(np.float32)
-    recipe = augment.idle(4, size)._replace(elastic=[True] * 4, displacement=displacement, shear=shear)
+    recipe = augment.idle(4, size)._replace(
+        elastic=[True] * 4, displacement=displacement, shear=shear
+    )
     ours = augment.apply(patches, recipe, engine).numpy()
     theirs = [_elastic(*row) for row in zip(patches, displacement, shear)] if strength else patches
     np.testing.assert_allclose(ours, theirs, atol=0.51 if strength else 0)
@@ -153,10 +170,14 @@ def test_elastic_against_a_numpy_loop(size, strength, engine):
 @pytest.mark.slow
 def test_warp_is_that_of_addons():
     """Where they can be imported; at places inside, on pixels, and outside on all sides."""
-    addons = pytest.importorskip("tensorflow_addons", reason="no tensorflow-addons for TensorFlow after 2.15")
+    addons = pytest.importorskip(
+        "tensorflow_addons", reason="no tensorflow-addons for TensorFlow after 2.15"
+    )
     rng = np.random.default_rng(0)
     images = rng.uniform(0, 255, [5, 9, 12, 3]).astype(np.float32)
-    pixel = np.stack(np.meshgrid(np.arange(9), np.arange(12), indexing="ij"), axis=-1).astype(np.float32)
+    pixel = np.stack(np.meshgrid(np.arange(9), np.arange(12), indexing="ij"), axis=-1).astype(
+        np.float32
+    )
     position = pixel + rng.normal(0, 5, [5, 9, 12, 2]).astype(np.float32)
     position[0] = np.round(position[0])
     theirs = addons.image.dense_image_warp(images, pixel - position)
@@ -174,7 +195,9 @@ def test_curves_against_a_numpy_loop(engine):
     for n, channel in np.ndindex(40, 3):
         points = curve[n, channel]
         extended = [2 * points[0] - points[1], *points, 2 * points[-1] - points[-2]]
-        table = [np.clip(255 * _b_spline(extended, 1 + level / 255 * 4), 0, 255) for level in range(256)]
+        table = [
+            np.clip(255 * _b_spline(extended, 1 + level / 255 * 4), 0, 255) for level in range(256)
+        ]
         np.testing.assert_allclose(ours[n, :, channel], table, atol=0.51)
         assert (np.diff(ours[n, :, channel].astype(int)) >= 0).all()
 
@@ -201,9 +224,14 @@ def test_each_order_of_colour_is_slims(order):
     patches[8:16] *= 0.1
     patches[16:24] = 255 - 0.1 * patches[16:24]
     numbers = RNG.uniform([-32, 0.5, -0.2, 0.5], [32, 1.5, 0.2, 1.5], (n, 4)).astype(np.float32)
-    numbers[:2] = [[0, 1, 0, 1], [0, 1, 1 / 3, 1]]  # no change; a third of a turn rotates the channels
+    numbers[:2] = [
+        [0, 1, 0, 1],
+        [0, 1, 1 / 3, 1],
+    ]  # no change; a third of a turn rotates the channels
     ours = reference.distort(patches, np.full(n, order, np.int32), numbers).numpy()
-    theirs = [_with_tf_image(x, reference.COLOR_ORDERS[order], *row) for x, row in zip(patches, numbers)]
+    theirs = [
+        _with_tf_image(x, reference.COLOR_ORDERS[order], *row) for x, row in zip(patches, numbers)
+    ]
     np.testing.assert_allclose(ours, theirs, atol=0.02)
     np.testing.assert_allclose(ours[0], patches[0], atol=1e-3)
     np.testing.assert_allclose(ours[1], np.roll(patches[1], 1, axis=-1), atol=1e-3)

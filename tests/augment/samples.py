@@ -26,4 +26,6 @@ def recipe_of(name: str, magnitude: np.ndarray, size: int) -> augment.Recipe:
     """A recipe of one AutoAugment primitive and nothing else."""
     count = len(magnitude)
     number = OPERATIONS[name].number
-    return augment.idle(count, size)._replace(op=tf.fill([count, 1], number), magnitude=magnitude[:, None])
+    return augment.idle(count, size)._replace(
+        op=tf.fill([count, 1], number), magnitude=magnitude[:, None]
+    )

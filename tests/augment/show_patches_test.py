@@ -19,7 +19,12 @@ def test_draws_a_sheet(tmp_path, capsys):
         Image.fromarray(picture).save(tmp_path / "pictures" / f"{i}.jpg")
 
     def drawn(*flags):
-        argv = [f"--dataset=folder:{tmp_path}/pictures", f"--output={tmp_path}/sheet.png", *GEOMETRY, *flags]
+        argv = [
+            f"--dataset=folder:{tmp_path}/pictures",
+            f"--output={tmp_path}/sheet.png",
+            *GEOMETRY,
+            *flags,
+        ]
         show.show(cli.parse(show.ShowConfig, argv))
         return np.asarray(Image.open(tmp_path / "sheet.png"))
 

@@ -21,7 +21,9 @@ def boxes(folder, split):
 
 def test_records_of_imagenet_and_voc(tmp_path):
     imagenet.write(tmp_path, 1000, 100, 7, 42)
-    pair = catalog.open_pair(DataConfig(dataset=imagenet.IMAGENET, data_dir=str(tmp_path)), "validation")
+    pair = catalog.open_pair(
+        DataConfig(dataset=imagenet.IMAGENET, data_dir=str(tmp_path)), "validation"
+    )
     assert (pair.source.num_examples, pair.test_source.num_examples) == (1000, 100)
     assert collections.Counter(pair.source.labels().tolist()) == dict.fromkeys(range(1000), 1)
     names = sorted(path.name for path in (tmp_path / "imagenet2012/5.1.0").glob("*train*"))
@@ -33,7 +35,12 @@ def test_the_drawn_voc_becomes_records(tmp_path):
     voc.draw(tmp_path, {"train": 10, "val": 10, "test": 3})
     devkit = tmp_path / "VOCdevkit/VOC2007"
     lists = {file.stem: file.read_text().split() for file in (devkit / "ImageSets/Main").iterdir()}
-    assert {name: len(found) for name, found in lists.items()} == {"train": 10, "val": 10, "trainval": 20, "test": 3}
+    assert {name: len(found) for name, found in lists.items()} == {
+        "train": 10,
+        "val": 10,
+        "trainval": 20,
+        "test": 3,
+    }
     found = [parse(path.read_bytes()) for path in (devkit / "Annotations").iterdir()]
     assert {difficult for each in found for difficult in each.difficult} == {False, True}
     voc.write_records(tmp_path)

@@ -13,13 +13,24 @@ from tests.data.pipeline_test import assert_same, joined, take
 from tests.data.samples import encode
 
 SMALL = CanvasConfig(
-    area_scale=1, canvas_height=20, canvas_width=30, smallest_area=100, largest_area=300, test_area=200
+    area_scale=1,
+    canvas_height=20,
+    canvas_width=30,
+    smallest_area=100,
+    largest_area=300,
+    test_area=200,
 )
 
 
 def views(count=600, **changes):
     config = CanvasConfig(
-        **{"area_scale": 1.0, "smallest_area": 100, "largest_area": 300, "canvas_colour_drop": 0.5, **changes}
+        **{
+            "area_scale": 1.0,
+            "smallest_area": 100,
+            "largest_area": 300,
+            "canvas_colour_drop": 0.5,
+            **changes,
+        }
     )
     draw = tf.function(lambda counter: canvas.draw(config, 3, counter))
     return CanvasView(*map(np.array, zip(*(draw(tf.constant(i, tf.int64)) for i in range(count)))))
@@ -33,7 +44,10 @@ def test_draws_are_uniform_and_independent():
     np.testing.assert_allclose(np.histogram(drawn.area, 4, (200, 600))[0], 150, atol=45)
     assert 240 < drawn.mirrored.sum() < 360
     np.testing.assert_allclose(np.bincount(drawn.kept + 1), [300, 100, 100, 100], atol=45)
-    assert abs(np.corrcoef([drawn.area, drawn.mirrored, drawn.kept < 0])[np.triu_indices(3, 1)]).max() < 0.15
+    assert (
+        abs(np.corrcoef([drawn.area, drawn.mirrored, drawn.kept < 0])[np.triu_indices(3, 1)]).max()
+        < 0.15
+    )
 
 
 @pytest.mark.slow
@@ -63,7 +77,10 @@ FITTED = [
 
 @pytest.mark.parametrize(("size", "area", "expected"), FITTED)
 def test_fitted(size, area, expected):
-    assert tuple(canvas.fitted(tf.constant(size), tf.constant(area, tf.float32), SMALL).numpy()) == expected
+    assert (
+        tuple(canvas.fitted(tf.constant(size), tf.constant(area, tf.float32), SMALL).numpy())
+        == expected
+    )
 
 
 def test_min_decode_side_is_no_less_than_any_shorter_side():
@@ -110,7 +127,13 @@ def test_show_resizes_as_pil_does(size):
 
 
 CONFIG = CanvasConfig(
-    area_scale=1.0, canvas_height=60, canvas_width=80, smallest_area=800, largest_area=2400, test_area=1500, max_boxes=5
+    area_scale=1.0,
+    canvas_height=60,
+    canvas_width=80,
+    smallest_area=800,
+    largest_area=2400,
+    test_area=1500,
+    max_boxes=5,
 )
 SOURCE = Images([rectangle(*example) for example in RECTANGLES])
 
@@ -136,7 +159,13 @@ def white(image, size):
 @pytest.mark.slow
 def test_boxes_stay_on_their_objects():
     config = CanvasConfig(**{**vars(CONFIG), "canvas_colour_drop": 0.0})
-    shapes = {"image": (4, 60, 80, 3), "size": (4, 2), "boxes": (4, 5, 4), "labels": (4, 5), "left_out": (4,)}
+    shapes = {
+        "image": (4, 60, 80, 3),
+        "size": (4, 2),
+        "boxes": (4, 5, 4),
+        "labels": (4, 5),
+        "left_out": (4,),
+    }
     found = batches(10, config=config)
     assert all({name: values.shape for name, values in batch.items()} == shapes for batch in found)
     mirrored, areas = set(), []
@@ -149,7 +178,9 @@ def test_boxes_stay_on_their_objects():
             assert (batch["image"][row, height:] == 128).all()
             assert (batch["image"][row, :, width:] == 128).all()
             # Rounding to whole pixels may change the aspect ratio by half a pixel a side.
-            np.testing.assert_allclose(height / width, shape[0] / shape[1], rtol=0.5 / height + 0.5 / width + 1e-6)
+            np.testing.assert_allclose(
+                height / width, shape[0] / shape[1], rtol=0.5 / height + 0.5 / width + 1e-6
+            )
             mirrored.add(abs(box[1] - left * width / shape[1]) > 1)
             areas.append(height * width)
     assert mirrored == {False, True}
@@ -181,13 +212,20 @@ def test_colours_are_dropped_in_the_picture_alone():
 def test_labels_go_with_their_boxes():
     # Too small; large; small; too small; large.
     boxes = [(0, 0, 1, 39), (0, 0, 40, 30), (8, 8, 16, 16), (5, 5, 6, 6), (10, 10, 30, 50)]
-    example = encode(np.zeros([40, 60, 3], np.uint8)), boxes, [0, 1, 2, 0, 1], [True, False, False, True, True]
+    example = (
+        encode(np.zeros([40, 60, 3], np.uint8)),
+        boxes,
+        [0, 1, 2, 0, 1],
+        [True, False, False, True, True],
+    )
     config = CanvasConfig(**{**vars(CONFIG), "canvas_mirror": False})
     for batch in batches(3, Images([example]), config):
         for row in range(4):
             factor = batch["size"][row] / np.array([40, 60])
             expected = np.array(boxes)[[1, 2, 4]] * np.tile(factor, 2)
-            np.testing.assert_allclose(batch["boxes"][row], np.concatenate([expected, np.zeros([2, 4])]), rtol=1e-5)
+            np.testing.assert_allclose(
+                batch["boxes"][row], np.concatenate([expected, np.zeros([2, 4])]), rtol=1e-5
+            )
             assert batch["labels"][row].tolist() == [1, 2, 1, -1, -1]
             assert batch["left_out"][row] == 2
 
@@ -195,7 +233,10 @@ def test_labels_go_with_their_boxes():
 @pytest.mark.slow
 def test_of_a_hundred_boxes_the_largest_stay():
     random = np.random.default_rng(0)
-    boxes = np.stack([np.zeros(100), np.zeros(100), *random.uniform([[10], [15]], [[40], [60]], [2, 100])], axis=1)
+    boxes = np.stack(
+        [np.zeros(100), np.zeros(100), *random.uniform([[10], [15]], [[40], [60]], [2, 100])],
+        axis=1,
+    )
     example = encode(np.zeros([40, 60, 3], np.uint8)), boxes, list(range(100)), [False] * 100
     batch = batches(1, Images([example]))[0]
     largest = np.sort(np.argsort(-boxes[:, 2] * boxes[:, 3])[:5])
@@ -215,9 +256,12 @@ def test_image_without_objects_and_grey_image():
 @pytest.mark.slow
 def test_resume_hosts_and_seed():
     whole = batches(4)
-    part = batches(4, start_step=2, shard=(1, 2), per_batch=1)  # the last two of four rows, one by one
+    part = batches(
+        4, start_step=2, shard=(1, 2), per_batch=1
+    )  # the last two of four rows, one by one
     assert_same(
-        joined([part[::2], part[1::2]]), [{key: rows[2:] for key, rows in batch.items()} for batch in whole[2:]]
+        joined([part[::2], part[1::2]]),
+        [{key: rows[2:] for key, rows in batch.items()} for batch in whole[2:]],
     )
     assert (batches(1, seed=2)[0]["size"] != whole[0]["size"]).any()
 
@@ -225,15 +269,26 @@ def test_resume_hosts_and_seed():
 @pytest.mark.slow
 def test_plain_batches_show_each_image_once_with_its_objects_as_they_are():
     nothing = encode(np.zeros([50, 50, 3], np.uint8)), [], [], []
-    three = encode(np.zeros([50, 50, 3], np.uint8)), np.tile([0.0, 0, 1, 1], [3, 1]), [0, 1, 2], [True, False, True]
+    three = (
+        encode(np.zeros([50, 50, 3], np.uint8)),
+        np.tile([0.0, 0, 1, 1], [3, 1]),
+        [0, 1, 2],
+        [True, False, True],
+    )
     source = Images([rectangle(*example) for example in RECTANGLES] + [nothing, three])
     found = take(canvas.plain_batches(source, CONFIG, 4), 9)
     assert [len(batch["name"]) for batch in found] == [4, 3]
-    assert [name for batch in found for name in batch["name"]] == [f"image{i}".encode() for i in range(7)]
+    assert [name for batch in found for name in batch["name"]] == [
+        f"image{i}".encode() for i in range(7)
+    ]
     assert found[0]["boxes"].shape == (4, 1, 4)
     assert found[1]["labels"].tolist() == [[1, -1, -1], [-1, -1, -1], [0, 1, 2]]
     assert found[1]["difficult"].tolist() == [[False] * 3, [False] * 3, [True, False, True]]
-    images = [{name: values[i] for name, values in batch.items()} for batch in found for i in range(len(batch["name"]))]
+    images = [
+        {name: values[i] for name, values in batch.items()}
+        for batch in found
+        for i in range(len(batch["name"]))
+    ]
     for image, (shape, box) in zip(images, RECTANGLES):
         np.testing.assert_array_equal(image["boxes"][0], box)
         np.testing.assert_allclose(image["size"], np.array(shape) * image["scale"], rtol=1e-6)
@@ -248,7 +303,8 @@ def test_plain_batches_show_each_image_once_with_its_objects_as_they_are():
 @pytest.mark.slow
 def test_only_some_images_are_decoded_with_all_objects():
     whole, part = (
-        take(canvas.plain_batches(SOURCE, CONFIG, 3, decoded), 1)[0] for decoded in (None, lambda place: place == 1)
+        take(canvas.plain_batches(SOURCE, CONFIG, 3, decoded), 1)[0]
+        for decoded in (None, lambda place: place == 1)
     )
     assert [bool(image.any()) for image in part.pop("image")] == [False, True, False]
     assert_same([part], [{name: values for name, values in whole.items() if name != "image"}])

@@ -64,9 +64,13 @@ def test_negatives(opened, warnings, tmp_path):
         return [len(boxes) for _, boxes, *_ in contents(opened("voc", files, **options))]
 
     assert counts({**many(3), "Annotations/001.xml": xml()}) == [1, 0, 1]
-    assert warnings.pop().endswith("/voc: 1 of 3 images have no objects, 0 of them no annotation: JPEGImages/001.png")
+    assert warnings.pop().endswith(
+        "/voc: 1 of 3 images have no objects, 0 of them no annotation: JPEGImages/001.png"
+    )
     (tmp_path / "voc/Annotations/000.xml").unlink()
-    with pytest.raises(ConfigError, match=r"1 of 3 .* or take those .* by --negatives_without_xml: 000 \(no annot"):
+    with pytest.raises(
+        ConfigError, match=r"1 of 3 .* or take those .* by --negatives_without_xml: 000 \(no annot"
+    ):
         opened("voc", {})
     assert counts({}, negatives_without_xml=True) == [0, 0, 1]
     found = "2 of 3 images have no objects, 1 of them no annotation: JPEGImages/000.png, JPEGImages/001.png"
@@ -96,12 +100,16 @@ UNUSABLE = [
 @pytest.mark.parametrize(("files", "message"), UNUSABLE)
 def test_few_unusable_images_are_left_out_and_many_end_the_run(opened, warnings, files, message):
     good = [f"{number:03}" for number in range(100)]
-    source = opened("voc", {**many(100), **files, "ImageSets/Main/train.txt": "\n".join(["gone", *good])})
+    source = opened(
+        "voc", {**many(100), **files, "ImageSets/Main/train.txt": "\n".join(["gone", *good])}
+    )
     assert contents(source) == [cats(name) for name in good]
     (line,) = warnings
     assert message in line
     assert "1 of 101" in line
-    with pytest.raises(ConfigError, match=r"^--dataset=voc:[^ ]*/voc: 1 of 3 .* \(33.3 %\).*more than 1 %.*gone"):
+    with pytest.raises(
+        ConfigError, match=r"^--dataset=voc:[^ ]*/voc: 1 of 3 .* \(33.3 %\).*more than 1 %.*gone"
+    ):
         opened("voc", {"ImageSets/Main/train.txt": "gone\n000\n001"})
 
 

@@ -3,13 +3,28 @@
 import pytest
 
 from cpc_tf.settings import ConfigError
-from tests.boxes.samples import CATEGORIES, box, cats, coco, contents, entries, image, one, picture, pictures
+from tests.boxes.samples import (
+    CATEGORIES,
+    box,
+    cats,
+    coco,
+    contents,
+    entries,
+    image,
+    one,
+    picture,
+    pictures,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked")]
 
 
 def test_a_file_alone_is_train(opened):
-    files = {"annotations/mine.json": one("a.png"), "images/a.png": picture(1), "images/b.png": picture(2)}
+    files = {
+        "annotations/mine.json": one("a.png"),
+        "images/a.png": picture(1),
+        "images/b.png": picture(2),
+    }
     for at in ("", "annotations/mine.json"):
         assert contents(opened("coco", files, "train", at)) == [cats("a")]
     with pytest.raises(ConfigError, match=r"^--dataset=coco:.*/gone.json: no such file$"):
@@ -19,7 +34,9 @@ def test_a_file_alone_is_train(opened):
 def test_the_id_of_a_class_is_that_of_the_category_with_boxes(opened):
     """Files of Roboflow have one more for all, which may be called as one of them."""
     categories = [{"id": number, "name": "cat"} for number in (0, 2)]
-    source = opened("coco", {**pictures("a.png"), "x.json": coco([image(1, "a.png")], [box(1, 2)], categories)})
+    source = opened(
+        "coco", {**pictures("a.png"), "x.json": coco([image(1, "a.png")], [box(1, 2)], categories)}
+    )
     assert source.category_ids == {"cat": 2}
 
 
@@ -30,7 +47,13 @@ STRANGE = [None, [], {"a": [1]}, "\ud800", 10**400, -1, True]
 def test_strange_values_are_no_crash(opened, values):
     hostile, images, categories = [], [image(1, "a.png")], [CATEGORIES[0]]
     for number, each in enumerate(values):
-        hostile += [box(each), box(1, each), box(1, bbox=[each] * 4), box(1, iscrowd=each), {"bbox": each}]
+        hostile += [
+            box(each),
+            box(1, each),
+            box(1, bbox=[each] * 4),
+            box(1, iscrowd=each),
+            {"bbox": each},
+        ]
         images.append(image(each, f"{number}.png", height=each))
         categories.append({"id": each, "name": each})
     annotations = entries(1, 300 * len(values)) + hostile

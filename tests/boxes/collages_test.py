@@ -18,7 +18,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory):
     with datasets.quiet():
-        made = collages.Collages(config=collages.config(39, 13), data_dir=str(tmp_path_factory.mktemp("tfds")))
+        made = collages.Collages(
+            config=collages.config(39, 13), data_dir=str(tmp_path_factory.mktemp("tfds"))
+        )
     return datasets.prepare(made, progress=False)
 
 
@@ -88,6 +90,9 @@ def test_prepared_splits_hold_all_classes_and_the_same_images_always(builder):
 def test_size_of_one_split_does_not_change_the_other(builder):
     few = [example for _, example in collages._examples("train", 5, seed=0)]
     wanted = {example["image/filename"][:-4]: example["image"] for example in few}
-    found = {e["name"].numpy().decode(): e["encoded"].numpy() for e in VocRecords(builder, "train", 9).ordered()}
+    found = {
+        e["name"].numpy().decode(): e["encoded"].numpy()
+        for e in VocRecords(builder, "train", 9).ordered()
+    }
     assert {name: found[name] for name in wanted} == wanted
     assert (collages.config().train, collages.config().test) == (600, 200)

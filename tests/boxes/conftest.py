@@ -14,7 +14,9 @@ def opened(tmp_path):
 
     def opened(kind, files, split="train", at="", **options):
         write_files(tmp_path / kind, files)
-        data = DataConfig(dataset=f"{kind}:{tmp_path / kind / at}", data_dir=str(tmp_path / "cache"))
+        data = DataConfig(
+            dataset=f"{kind}:{tmp_path / kind / at}", data_dir=str(tmp_path / "cache")
+        )
         return open_boxes(data, split, **options)
 
     return opened

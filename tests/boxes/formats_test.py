@@ -35,7 +35,9 @@ def stored(tag):
     ymin, xmin, ymax, xmax = RECTANGLE
     pixels[ymin:ymax, xmin:xmax] = 255
     shown, stream, exif = Image.fromarray(pixels), io.BytesIO(), Image.Exif()
-    shown.getexif()[ExifTags.Base.Orientation] = {6: 8, 8: 6}.get(tag, tag)  # the turn back; others are their own
+    shown.getexif()[ExifTags.Base.Orientation] = {6: 8, 8: 6}.get(
+        tag, tag
+    )  # the turn back; others are their own
     turned = ImageOps.exif_transpose(shown)
     exif[ExifTags.Base.Orientation] = tag
     turned.save(stream, "JPEG", quality=100, subsampling=0, exif=exif)
@@ -57,22 +59,35 @@ def assert_boxes_are_on_the_rectangles(batch):
 def boxes_of(number, size):
     """(class, box, whether difficult) of an image; sides of two pixels or more, since VOC can state no shorter ones."""
     random = np.random.default_rng(number)
-    corners = [np.sort(random.permuted(np.tile(np.arange(0, n + 1, 2), [number, 1]), axis=1)[:, :2]) for n in size]
-    boxes = np.stack([corners[0][:, 0], corners[1][:, 0], corners[0][:, 1], corners[1][:, 1]], 1).tolist()
+    corners = [
+        np.sort(random.permuted(np.tile(np.arange(0, n + 1, 2), [number, 1]), axis=1)[:, :2])
+        for n in size
+    ]
+    boxes = np.stack(
+        [corners[0][:, 0], corners[1][:, 0], corners[0][:, 1], corners[1][:, 1]], 1
+    ).tolist()
     return [(int(random.integers(3)), box, bool(random.integers(2))) for box in boxes]
 
 
 def write(root):
     """Writes a folder of each format; returns {format: dataset}."""
-    images = {f"{n}.png": (picture(n, *size), size, boxes_of(n, size)) for n, size in enumerate(SIZES)}
+    images = {
+        f"{n}.png": (picture(n, *size), size, boxes_of(n, size)) for n, size in enumerate(SIZES)
+    }
     for tag in TAGS:  # stored turned
         encoded, (x0, y0, x1, y1), size = stored(tag)
-        images[f"t{tag}.jpg"] = encoded, size, [(1, (y0 - 1, x0 - 1, y1, x1), False)] if tag in (1, 6) else []
+        images[f"t{tag}.jpg"] = (
+            encoded,
+            size,
+            [(1, (y0 - 1, x0 - 1, y1, x1), False)] if tag in (1, 6) else [],
+        )
     images_told, boxes_told = [], []
     files = {"yolo/data.yaml": f"names: {list(CLASSES)}\n"}
     for number, (name, (encoded, (height, width), boxes)) in enumerate(images.items()):
         stem = name.split(".")[0]
-        objects = [(CLASSES[c], x0 + 1, y0 + 1, x1, y1, int(hard)) for c, (y0, x0, y1, x1), hard in boxes]
+        objects = [
+            (CLASSES[c], x0 + 1, y0 + 1, x1, y1, int(hard)) for c, (y0, x0, y1, x1), hard in boxes
+        ]
         files[f"voc/Annotations/{stem}.xml"] = xml(*objects, size=(height, width))
         images_told.append(image(100 - number, name, height=height, width=width))
         boxes_told += [
@@ -80,10 +95,18 @@ def write(root):
             for c, (y0, x0, y1, x1), hard in boxes
         ]
         parts = [
-            (c, (x0 + x1) / 2 / width, (y0 + y1) / 2 / height, (x1 - x0) / width, (y1 - y0) / height)
+            (
+                c,
+                (x0 + x1) / 2 / width,
+                (y0 + y1) / 2 / height,
+                (x1 - x0) / width,
+                (y1 - y0) / height,
+            )
             for c, (y0, x0, y1, x1), _ in boxes
         ]
-        files[f"yolo/labels/{stem}.txt"] = "".join(" ".join(map(repr, map(float, row))) + "\n" for row in parts)
+        files[f"yolo/labels/{stem}.txt"] = "".join(
+            " ".join(map(repr, map(float, row))) + "\n" for row in parts
+        )
         for folder in ("voc/JPEGImages", "coco/images", "yolo/images"):
             files[f"{folder}/{name}"] = encoded
     categories = [{"id": 7 * n + 3, "name": name} for n, name in enumerate(CLASSES)]
@@ -120,7 +143,10 @@ def source_of(opened):
         for tag in TAGS:
             encoded, corners, size = stored(tag)
             corners, size = told(tag, corners, size)
-            files |= {f"JPEGImages/{tag}.jpg": encoded, f"Annotations/{tag}.xml": xml(("a", *corners), size=size)}
+            files |= {
+                f"JPEGImages/{tag}.jpg": encoded,
+                f"Annotations/{tag}.xml": xml(("a", *corners), size=size),
+            }
         return opened("voc", files)
 
     return source_of
@@ -135,17 +161,28 @@ def test_boxes_as_a_viewer_shows_them(source_of, warnings):
     assert_boxes_are_on_the_rectangles(batch)
     assert batch["boxes"].shape == (8, 1, 4)
     (line,) = warnings
-    assert "7 of 8 images are turned as their EXIF orientation says; boxes are places in the turned image: " in line
+    assert (
+        "7 of 8 images are turned as their EXIF orientation says; boxes are places in the turned image: "
+        in line
+    )
 
 
 def test_boxes_in_the_stored_picture_are_turned_with_it_where_the_size_tells(source_of, warnings):
     source = source_of(lambda tag, corners, size: (corners if tag >= 5 else AS_SHOWN, size))
-    assert_boxes_are_on_the_rectangles(next(iter(canvas.batches(source, CANVAS, global_batch=8, seed=0))))
+    assert_boxes_are_on_the_rectangles(
+        next(iter(canvas.batches(source, CANVAS, global_batch=8, seed=0)))
+    )
     (line,) = [line for line in warnings if "they are stored in" in line]
-    assert "4 of 8 images have annotations of the size they are stored in; their boxes are turned with them" in line
+    assert (
+        "4 of 8 images have annotations of the size they are stored in; their boxes are turned with them"
+        in line
+    )
     assert line.endswith("/5.jpg, JPEGImages/6.jpg, JPEGImages/7.jpg, JPEGImages/8.jpg")
 
 
 def test_without_a_size_boxes_are_as_a_viewer_shows_them(source_of):
     source = source_of(lambda tag, corners, size: (AS_SHOWN, (0, 0)))
-    assert all(example["boxes"].tolist() == [[*RECTANGLE]] for example in source.ordered().as_numpy_iterator())
+    assert all(
+        example["boxes"].tolist() == [[*RECTANGLE]]
+        for example in source.ordered().as_numpy_iterator()
+    )

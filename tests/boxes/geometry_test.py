@@ -19,13 +19,17 @@ def pixels(box):
 
 def test_from_voc_keeps_the_pixels():
     random = np.random.default_rng(0)
-    (y0, y1), (x0, x1) = (1 + np.sort([random.choice(n, 2, replace=False) for _ in range(50)]).T for n in SIZE)
+    (y0, y1), (x0, x1) = (
+        1 + np.sort([random.choice(n, 2, replace=False) for _ in range(50)]).T for n in SIZE
+    )
     raw = np.stack([y0, x0, y1, x1], axis=1).astype(np.float32)
     converted, sound = boxes.from_voc(raw, SIZE)
     assert sound.numpy().all()
     for box, (ymin, xmin, ymax, xmax) in zip(converted.numpy(), raw):
         y, x = np.mgrid[1 : SIZE[0] + 1, 1 : SIZE[1] + 1]
-        np.testing.assert_array_equal(pixels(box), (y >= ymin) & (y <= ymax) & (x >= xmin) & (x <= xmax))
+        np.testing.assert_array_equal(
+            pixels(box), (y >= ymin) & (y <= ymax) & (x >= xmin) & (x <= xmax)
+        )
 
 
 @pytest.mark.parametrize(
@@ -79,6 +83,10 @@ def test_choose_leaves_out_what_is_too_small_then_the_smaller_ones():
     sides = np.float32([[5, 5], [1, 50], [2, 2], [7, 3], [50, 1.9], [2, 9], [3, 7]])
     some = np.concatenate([np.zeros_like(sides), sides], axis=1)
     assert boxes.choose(some, 2.0, 9).numpy().tolist() == [0, 2, 3, 5, 6]
-    assert boxes.choose(some, 2.0, 3).numpy().tolist() == [0, 3, 6]  # of areas 25, 4, 21, 18, 21, in their order
+    assert boxes.choose(some, 2.0, 3).numpy().tolist() == [
+        0,
+        3,
+        6,
+    ]  # of areas 25, 4, 21, 18, 21, in their order
     assert boxes.choose(some, 60.0, 3).numpy().tolist() == []
     assert boxes.choose(some[:0], 0.0, 3).numpy().tolist() == []

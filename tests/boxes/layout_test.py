@@ -39,12 +39,15 @@ def test_boxes_of_two_formats_are_refused(tmp_path):
     assert layout.format_of(f"{tmp_path}/csv") == ("csv", "1 CSV file with columns of boxes")
     write_files(tmp_path, {"a.txt": b""})
     with pytest.raises(
-        ConfigError, match="^--boxes=.*: has 1 XML file .* and 1 text file .*; take one by .* --dataset=voc:"
+        ConfigError,
+        match="^--boxes=.*: has 1 XML file .* and 1 text file .*; take one by .* --dataset=voc:",
     ):
         layout.format_of(str(tmp_path))
 
 
-@pytest.mark.parametrize("line", ["a 1", "a -1", "d e  0", "a.jpg\t1", "x/a.jpg 1,2,3,4,0 5,6,7,8,1"])
+@pytest.mark.parametrize(
+    "line", ["a 1", "a -1", "d e  0", "a.jpg\t1", "x/a.jpg 1,2,3,4,0 5,6,7,8,1"]
+)
 def test_what_follows_a_name_is_said_not_to_be_read(tmp_path, line):
     path = tmp_path / "list.txt"
     path.write_text(f"{line}\nb b.xml\n")

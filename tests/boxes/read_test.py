@@ -34,20 +34,36 @@ from tests.boxes.samples import (
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 # An image {n} of a split {s}, or {S} as others call it; its annotation; further files; what JSON calls the image.
-Layout = collections.namedtuple("Layout", ("kind", "image", "annotation", "more", "called"), defaults=({}, "{n}.png"))
+Layout = collections.namedtuple(
+    "Layout", ("kind", "image", "annotation", "more", "called"), defaults=({}, "{n}.png")
+)
 SPLITS = [("train", "train", "a.b"), ("val", "Valid", "d e")]
 LISTS = {"ImageSets/Main/train.txt": "a.b", "ImageSets/Main/val.txt": "x/d e.png"}
-LISTS_BY_DAY = {"ImageSets/Main/train.txt": "day/a.b", "ImageSets/Main/val.txt": "JPEGImages/day/d e.png"}
+LISTS_BY_DAY = {
+    "ImageSets/Main/train.txt": "day/a.b",
+    "ImageSets/Main/val.txt": "JPEGImages/day/d e.png",
+}
 NAMES = "cat\ndog\n"
 
 
 def yaml(train, val):
     """YOLO's data.yaml as a tool wrote it."""
-    return f"path: ../mine  # where\ntrain: {train}\nval: {val}\ntest:\nnc: 2\nnames: ['cat', 'dog']\n"
+    return (
+        f"path: ../mine  # where\ntrain: {train}\nval: {val}\ntest:\nnc: 2\nnames: ['cat', 'dog']\n"
+    )
 
 
-IN_YAML = {"my.yml": yaml("1.txt", "2.txt"), "1.txt": "./images/a.b.png\n", "2.txt": "images/d e.png"}
-DARKNET = {"train.txt": "data/obj/a.b.png\n", "valid.txt": "data/obj/d e.png", "obj.names": NAMES, "obj.data": "x"}
+IN_YAML = {
+    "my.yml": yaml("1.txt", "2.txt"),
+    "1.txt": "./images/a.b.png\n",
+    "2.txt": "images/d e.png",
+}
+DARKNET = {
+    "train.txt": "data/obj/a.b.png\n",
+    "valid.txt": "data/obj/d e.png",
+    "obj.names": NAMES,
+    "obj.data": "x",
+}
 LABEL_IMG = {"train/classes.txt": NAMES, "val/classes.txt": NAMES}
 LAYOUTS = [
     Layout("voc", "{S}/{n}.png", "{S}/{n}.xml", {"README.dataset.txt": "from a place"}),
@@ -62,34 +78,62 @@ LAYOUTS = [
     Layout("voc", "{n}.png", "{n}.xml", LISTS),
     Layout("voc", "images/{n}.png", "images/{n}.xml", LISTS),
     Layout("voc", "JPEGImages/day/{n}.png", "Annotations/day/{n}.xml", LISTS_BY_DAY),
-    Layout("coco", "{s}2017/{n}.png", "annotations/instances_{s}2017.json", {"annotations/captions_train.json": "[]"}),
+    Layout(
+        "coco",
+        "{s}2017/{n}.png",
+        "annotations/instances_{s}2017.json",
+        {"annotations/captions_train.json": "[]"},
+    ),
     Layout("coco", "{S}/{n}.png", "{S}/_annotations.coco.json"),  # Roboflow
     Layout("coco", "{S}/data/{n}.png", "{S}/labels.json"),  # FiftyOne
     Layout("coco", "{s}/images/{n}.png", "{s}/annotations/instances_default.json"),
     Layout("coco", "images/{n}.png", "annotations/{s}.json"),
     Layout("coco", "some/where/{n}.png", "{s}.json", {}, "where\\{n}.png"),
     Layout("coco", "some/{s}/{n}.png", "annotations/{s}.json", {}, "some/{s}/{n}.png"),
-    Layout("yolo", "images/{s}/{n}.png", "labels/{s}/{n}.txt", {"data.yaml": yaml("images/train", "images/val")}),
-    Layout("yolo", "{s}/images/{n}.png", "{s}/labels/{n}.txt", {"data.yaml": yaml("../train/images", "../val/images")}),
+    Layout(
+        "yolo",
+        "images/{s}/{n}.png",
+        "labels/{s}/{n}.txt",
+        {"data.yaml": yaml("images/train", "images/val")},
+    ),
+    Layout(
+        "yolo",
+        "{s}/images/{n}.png",
+        "{s}/labels/{n}.txt",
+        {"data.yaml": yaml("../train/images", "../val/images")},
+    ),
     Layout("yolo", "image/{s}/{n}.png", "label/{s}/{n}.txt", {"classes.txt": NAMES}),
-    Layout("yolo", "{s}_own/{n}.png", "{s}_own/{n}.txt", {"data.yaml": yaml("train_own", "['val_own']")}),
+    Layout(
+        "yolo",
+        "{s}_own/{n}.png",
+        "{s}_own/{n}.txt",
+        {"data.yaml": yaml("train_own", "['val_own']")},
+    ),
     Layout("yolo", "images/{n}.png", "labels/{n}.txt", IN_YAML),
     Layout("yolo", "obj/{n}.png", "obj/{n}.txt", DARKNET),
     Layout("yolo", "{s}/{n}.png", "{s}/{n}.txt", LABEL_IMG),
-    Layout("csv", "{S}/{n}.png", "{S}/_annotations.csv", {"notes.csv": "file,label\na.b.png,cat"}),  # Roboflow
+    Layout(
+        "csv", "{S}/{n}.png", "{S}/_annotations.csv", {"notes.csv": "file,label\na.b.png,cat"}
+    ),  # Roboflow
     Layout("csv", "images/{n}.png", "data/{s}_labels.csv"),  # TensorFlow's Object Detection API
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: f"{layout.kind} {layout.image} {layout.annotation}")
+@pytest.mark.parametrize(
+    "layout", LAYOUTS, ids=lambda layout: f"{layout.kind} {layout.image} {layout.annotation}"
+)
 def test_layouts(opened, warnings, layout):
     files, names = dict(layout.more), {}
     for level, (split, other, name) in enumerate(SPLITS):
-        path, annotation, called = (part.format(s=split, S=other, n=name) for part in layout[1:3] + layout[4:])
+        path, annotation, called = (
+            part.format(s=split, S=other, n=name) for part in layout[1:3] + layout[4:]
+        )
         files |= {
             path: picture(level),
-            annotation: {"voc": xml(CAT), "coco": one(called), "yolo": ROW, "csv": lines(called)}[layout.kind],
+            annotation: {"voc": xml(CAT), "coco": one(called), "yolo": ROW, "csv": lines(called)}[
+                layout.kind
+            ],
         }
         names[split] = re.sub("(jpeg)?images?/", "", path, flags=re.IGNORECASE)[: -len(".png")]
     for level, (split, name) in enumerate(names.items()):
@@ -100,7 +144,9 @@ def test_layouts(opened, warnings, layout):
     assert warnings == []
 
 
-Case = collections.namedtuple("Case", ("kind", "files", "splits", "warnings", "classes"), defaults=((), None))
+Case = collections.namedtuple(
+    "Case", ("kind", "files", "splits", "warnings", "classes"), defaults=((), None)
+)
 A, AB = pictures("a.png"), pictures("a.png", "b.png")
 IMAGES_AB = [image(1, "a.png"), image(2, "b.png")]
 ONE_EACH = coco(IMAGES_AB, [box(1), box(2, 90)])
@@ -109,14 +155,28 @@ DOG, NOTHING = ([OURS], ["dog"], [False]), ([], [], [])
 SOME_LISTS = {
     **many(2),
     **{f"ImageSets/Main/{split}.txt": "000" for split in ("train", "cat_val", "cat_train")},
-    **{"ImageSets/Main/val.txt": "001", "ImageSets/Main/my_own.txt": "001\n000", "ImageSets/Main/notes.md": ""},
+    **{
+        "ImageSets/Main/val.txt": "001",
+        "ImageSets/Main/my_own.txt": "001\n000",
+        "ImageSets/Main/notes.md": "",
+    },
 }
 LISTS_AT_TOP = {
     **pairs("JPEGImages/a", "JPEGImages/b"),
-    **{"trainval.txt": "JPEGImages/b.png Annotations/b.xml", "valid.txt": "a.png", "classes.txt": "cat"},
+    **{
+        "trainval.txt": "JPEGImages/b.png Annotations/b.xml",
+        "valid.txt": "a.png",
+        "classes.txt": "cat",
+    },
 }
-MASKS = pictures("SegmentationClass/a.png", "annotations/masks/a.png")  # which are expected and not named
-NOT_COUNTED = {"Annotations/old/xml/a.xml": xml(), "a.xml": xml(), **pictures("JPEGImages/a.gif", "preview.png")}
+MASKS = pictures(
+    "SegmentationClass/a.png", "annotations/masks/a.png"
+)  # which are expected and not named
+NOT_COUNTED = {
+    "Annotations/old/xml/a.xml": xml(),
+    "a.xml": xml(),
+    **pictures("JPEGImages/a.gif", "preview.png"),
+}
 OTHERS = "are left out, since others have their names but for the ending or such folders"
 BAD_OBJECTS = [
     ("cat", 0, -3, 99, 99, 1),
@@ -128,11 +188,17 @@ BAD_OBJECTS = [
     ("", 1, 1, 5, 5),
     ("zebra", 2, 3, 5, 6),
 ]
-POLYGON = box(1, bbox=(), segmentation=[[1, 2, 5, 2, 5, 4], [1.5, 3, 4, 6, 3, 3]])  # around both: our box
+POLYGON = box(
+    1, bbox=(), segmentation=[[1, 2, 5, 2, 5, 4], [1.5, 3, 4, 6, 3, 3]]
+)  # around both: our box
 RLE = box(1, bbox=(), segmentation={"counts": [9, 4, 83], "size": [HEIGHT, WIDTH]})
 BAD_BOXES = [(1, 1, 0, 4), (5, 5, -2, 4), (WIDTH, 0, 5, 5), (1, 2, 3), ("1", 2, 3, 4)]
-BAD_ROWS = "1 0.5 0.5 0 0.5\n1 0.5 0.5 0.5 -0.5\n1 -0.5 0.5 0.5 0.5\n"  # without area within the image
-BAD_ROWS += "1 0.5 0.5 0.5\n1 0.5 0.5 0.5 x\n1 0.5 0.5 nan 0.5\n1 0.5 0.5 0.5 0.5 0.9 1 1\n1 3 2 4 4\n"
+BAD_ROWS = (
+    "1 0.5 0.5 0 0.5\n1 0.5 0.5 0.5 -0.5\n1 -0.5 0.5 0.5 0.5\n"  # without area within the image
+)
+BAD_ROWS += (
+    "1 0.5 0.5 0.5\n1 0.5 0.5 0.5 x\n1 0.5 0.5 nan 0.5\n1 0.5 0.5 0.5 0.5 0.9 1 1\n1 3 2 4 4\n"
+)
 GOOD_ROWS = "\ufeff" + rows(600).replace("\n", "\r\n")
 A_LITTLE_BEYOND = "0 0.5 0.5 1.02 0.5 0.7 0.9\n1 0.890625 0.5 0.25 0.5"
 TWO_SPLITS = {f"labels/{s}/{s}.txt": ROW for s in ("train", "test")}
@@ -205,10 +271,19 @@ CASES = {
     ),
     "boxes are cut off at the real border and bad ones left out": Case(
         "voc",
-        {"a.xml": xml(*BAD_OBJECTS, *objects(300), size=(0, 0)), "b.xml": xml(CAT, size=(0, 0)), **AB},
+        {
+            "a.xml": xml(*BAD_OBJECTS, *objects(300), size=(0, 0)),
+            "b.xml": xml(CAT, size=(0, 0)),
+            **AB,
+        },
         {
             "train": [
-                ("a", [WHOLE, OURS, *ours(300)], ["cat", "zebra", *["cat"] * 300], [True, *[False] * 301]),
+                (
+                    "a",
+                    [WHOLE, OURS, *ours(300)],
+                    ["cat", "zebra", *["cat"] * 300],
+                    [True, *[False] * 301],
+                ),
                 cats("b"),
             ]
         },
@@ -239,7 +314,11 @@ CASES = {
     ),
     "an image with other boxes in another JSON file": Case(
         "coco",
-        {**AB, "train.json": one("a.png"), "trainval.json": ONE_EACH.replace("[1, 2, 4, 4]", "[1, 2, 3, 3]", 1)},
+        {
+            **AB,
+            "train.json": one("a.png"),
+            "trainval.json": ONE_EACH.replace("[1, 2, 4, 4]", "[1, 2, 3, 3]", 1),
+        },
         {"trainval": [cats("a"), ("b", *DOG)]},
         ["1 of 2 images have other boxes in a JSON file before it, which count: a"],
     ),
@@ -279,7 +358,11 @@ CASES = {
             "a.txt": "0 0.5 0.5 1.02 0.5 0.7 0.9\n1 0.890625 0.5 0.25 0.5",
             "classes.txt": NAMES,
         },
-        {"train": [("a", [[50, 100, 90, 200], [25, 153.125, 75, 200]], ["cat", "dog"], [False, False])]},
+        {
+            "train": [
+                ("a", [[50, 100, 90, 200], [25, 153.125, 75, 200]], ["cat", "dog"], [False, False])
+            ]
+        },
         [
             "1 of 1 text files have polygons, which become the boxes around them: a",
             "2 of 2 boxes reach beyond their images by up to 5 % and are cut off at the border: a.png",
@@ -303,7 +386,12 @@ CASES = {
     ),
     "without names and splits": Case(
         "yolo",
-        {**AB, "a.txt": f"1{ROW[1:]}\n10.0 0.5 0.5 1 1", "readme.txt": "boxes of b", "classes.txt": "\n"},
+        {
+            **AB,
+            "a.txt": f"1{ROW[1:]}\n10.0 0.5 0.5 1 1",
+            "readme.txt": "boxes of b",
+            "classes.txt": "\n",
+        },
         {"train": [("a", [OURS, WHOLE], ["1", "10"], [False, False]), ("b", *NOTHING)]},
         ["1 of 2 images have no objects, 1 of them no annotation: b.png"],
     ),
@@ -333,7 +421,11 @@ CASES = {
     ),
     "keypoints": Case(
         "yolo",
-        {**A, "a.txt": f"{ROW} 0.1 0.1 0.2 0.2 0.3 0.3", "data.yaml": "kpt_shape: [3, 2]\nnames:\n  0: cat\n"},
+        {
+            **A,
+            "a.txt": f"{ROW} 0.1 0.1 0.2 0.2 0.3 0.3",
+            "data.yaml": "kpt_shape: [3, 2]\nnames:\n  0: cat\n",
+        },
         {"train": [cats("a")]},
     ),
 }
@@ -357,72 +449,169 @@ VOC_KNOWN = "; known are JPEGImages and Annotations "
 NO_XML = f"none of its 1 images has an XML file of its name{VOC_KNOWN}"
 NOT_THERE = r"\(50 %\) cannot be used.*: gone.png \(no such image\)"
 NO_CLASS = r"^--dataset=\S+ 1 of 1 boxes \(100 %\) have a class that classes.txt does not name.*: a \(class 1\)"
-NO_CATEGORY = (
-    r"^--dataset=\S+ 1 of 2 boxes \(50 %\) have a category_id that x.json does not name.*: a \(category_id 2\)"
-)
-OF_TRAIN = {**pictures("train/a.png"), "annotations/train.json": one("a.png"), "annotations/val.json": one("a.png")}
+NO_CATEGORY = r"^--dataset=\S+ 1 of 2 boxes \(50 %\) have a category_id that x.json does not name.*: a \(category_id 2\)"
+OF_TRAIN = {
+    **pictures("train/a.png"),
+    "annotations/train.json": one("a.png"),
+    "annotations/val.json": one("a.png"),
+}
 SAME_ID = [{"id": 1, "name": "cat"}, {"id": 1, "name": "dog"}]
 IN_TWO_FOLDERS = {**pictures("images/y/a.png", "images/z/a.png"), "x.json": one("a.png")}
 BATCHES = {**AB, "one.json": one("a.png"), "two.json": one("b.png")}
 FOLDER_OF_FOLDERS = {**pairs("VOC2007/JPEGImages/a"), "VOC2007/ImageSets/Main/train.txt": "a"}
 # Files, the message, and the split if it is not train.
-TWO_CATS = coco([image(1, "a.png")], [*entries(1, 2), box(1, 2)], [{"id": n, "name": "cat"} for n in (1, 2)])
+TWO_CATS = coco(
+    [image(1, "a.png")], [*entries(1, 2), box(1, 2)], [{"id": n, "name": "cat"} for n in (1, 2)]
+)
 REFUSED = [
-    ("voc", many(1), "^--split=test: voc:.* has train; nothing can be held out for a test, since no class ", "test"),
-    ("voc", {**A, "a.xml": xml(("cat", 5, 5, 4, 3))}, "1 of 1 boxes .* have no area .* not a width and a height"),
-    ("voc", {**A, "a.xml": xml(("cat", 5, 5, 24, 7))}, "1 of 1 boxes .* reach beyond .* on images of another size"),
+    (
+        "voc",
+        many(1),
+        "^--split=test: voc:.* has train; nothing can be held out for a test, since no class ",
+        "test",
+    ),
+    (
+        "voc",
+        {**A, "a.xml": xml(("cat", 5, 5, 4, 3))},
+        "1 of 1 boxes .* have no area .* not a width and a height",
+    ),
+    (
+        "voc",
+        {**A, "a.xml": xml(("cat", 5, 5, 24, 7))},
+        "1 of 1 boxes .* reach beyond .* on images of another size",
+    ),
     ("voc", SOME_LISTS, "^--split=cat_train: voc:.*/voc has my_own, train, val$", "cat_train"),
     ("voc", SOME_LISTS, "^--split=: voc:.*/voc has my_own, train, val$", ""),
     ("voc", LISTS_AT_TOP, "^--split=train: voc:.* has trainval, valid$"),
     *(
-        ("voc", {**many(3), f"ImageSets/{path}": "000"}, f"/ImageSets/{path}: lists of splits are ImageSets/Main/NAME")
+        (
+            "voc",
+            {**many(3), f"ImageSets/{path}": "000"},
+            f"/ImageSets/{path}: lists of splits are ImageSets/Main/NAME",
+        )
         for path in ("test.txt", "Segmentation/test.txt", "Main/2007/test.txt")
     ),
     ("voc", {**many(1), "ImageSets/Main/train.txt": "\n"}, "^--split=train: has no image"),
-    ("voc", FOLDER_OF_FOLDERS, r"/VOC2007/ImageSets: lists .* at the top of PATH; --dataset=voc:.*/VOC2007$"),
+    (
+        "voc",
+        FOLDER_OF_FOLDERS,
+        r"/VOC2007/ImageSets: lists .* at the top of PATH; --dataset=voc:.*/VOC2007$",
+    ),
     ("voc", {"Annotations/a.xml": xml(CAT)}, f"^--dataset=voc:.*/voc: no images in it{VOC_KNOWN}"),
     *(("voc", {**A, name: ""}, NO_XML) for name in ("b.txt", "labels.csv")),
-    ("voc", {**A, "a.txt": ""}, "has an XML file of its name; its 1 text files may be YOLO's: --dataset=yolo:"),
-    ("yolo", {**A, "a.xml": ""}, "has a text file of its name; its 1 XML files may be VOC's: --dataset=voc:"),
-    ("coco", {**A, "a.xml": ""}, "no JSON files in it; its 1 XML files may be VOC's: --dataset=voc:"),
-    ("voc", {**A, "a.xml": xml(("cat", 0.1, 0.1, 0.5, 0.9))}, "no number .* is above 1; VOC's boxes are in pixels"),
+    (
+        "voc",
+        {**A, "a.txt": ""},
+        "has an XML file of its name; its 1 text files may be YOLO's: --dataset=yolo:",
+    ),
+    (
+        "yolo",
+        {**A, "a.xml": ""},
+        "has a text file of its name; its 1 XML files may be VOC's: --dataset=voc:",
+    ),
+    (
+        "coco",
+        {**A, "a.xml": ""},
+        "no JSON files in it; its 1 XML files may be VOC's: --dataset=voc:",
+    ),
+    (
+        "voc",
+        {**A, "a.xml": xml(("cat", 0.1, 0.1, 0.5, 0.9))},
+        "no number .* is above 1; VOC's boxes are in pixels",
+    ),
     ("voc", {**A, "a.xml": xml()}, "^--split=train: no boxes in it, in --dataset=voc:"),
-    ("coco", {"x.json": one("a.png")}, "no images in it; known are annotations/instances_NAME.json"),
+    (
+        "coco",
+        {"x.json": one("a.png")},
+        "no images in it; known are annotations/instances_NAME.json",
+    ),
     ("coco", A, "no JSON files in it; known are"),
     ("coco", {**A, "x.json": ONE_EACH.replace("b.png", "gone.png")}, f"1 of 2 images {NOT_THERE}"),
     ("coco", OF_TRAIN, r"1 of 1 images .* cannot be used.*: a.png \(no such image\)", "val"),
     ("coco", {**A, "x.json": one("a.png")[:-5]}, "x.json: cannot be read as JSON: "),
-    ("coco", {**A, "x.json": "{}"}, "^--dataset=coco:.*: its 1 JSON files are not COCO's; known are"),
+    (
+        "coco",
+        {**A, "x.json": "{}"},
+        "^--dataset=coco:.*: its 1 JSON files are not COCO's; known are",
+    ),
     (
         "coco",
         {**AB, **dict.fromkeys(("a.json", "b.json"), '{"shapes": [], "imagePath": "a.png"}')},
         "^--dataset=coco:.*: its 2 JSON files are labelme's, one for each picture, which are not read; convert them",
     ),
-    ("voc", {**A, "a.xml": xml(CAT, size=(16, 24))}, "1 of 1 images .* all of these are 0.5 times as large as in"),
-    ("coco", in_json(box(1), width=60), r"say, more than 1 %; take the pictures .* \(8 x 12 px, annotated as 8 x 60\)"),
-    ("coco", {**A, "x.json": TWO_CATS}, r"ids 1 \(2 boxes\) and 2 \(1 boxes\) are both called cat; rename one"),
-    ("csv", A, "no CSV files in it; known are CSV files with the columns filename,width,height,class,xmin,"),
-    ("csv", {**A, "a.csv": lines("a.png").replace("5,6", "5,x")}, "1 of 1 boxes .* have no class or no four numbers"),
+    (
+        "voc",
+        {**A, "a.xml": xml(CAT, size=(16, 24))},
+        "1 of 1 images .* all of these are 0.5 times as large as in",
+    ),
+    (
+        "coco",
+        in_json(box(1), width=60),
+        r"say, more than 1 %; take the pictures .* \(8 x 12 px, annotated as 8 x 60\)",
+    ),
+    (
+        "coco",
+        {**A, "x.json": TWO_CATS},
+        r"ids 1 \(2 boxes\) and 2 \(1 boxes\) are both called cat; rename one",
+    ),
+    (
+        "csv",
+        A,
+        "no CSV files in it; known are CSV files with the columns filename,width,height,class,xmin,",
+    ),
+    (
+        "csv",
+        {**A, "a.csv": lines("a.png").replace("5,6", "5,x")},
+        "1 of 1 boxes .* have no class or no four numbers",
+    ),
     ("coco", in_json(box(1), box(1, 2)), NO_CATEGORY),
-    ("coco", in_json(box(1, bbox=(0.1, 0.1, 0.5, 0.5))), "no number of a box is above 1; COCO's boxes are in pixels"),
-    ("coco", {**A, "x/train.json": one("a.png"), "y/train.json": one("a.png")}, "are both the split train"),
+    (
+        "coco",
+        in_json(box(1, bbox=(0.1, 0.1, 0.5, 0.5))),
+        "no number of a box is above 1; COCO's boxes are in pixels",
+    ),
+    (
+        "coco",
+        {**A, "x/train.json": one("a.png"), "y/train.json": one("a.png")},
+        "are both the split train",
+    ),
     ("coco", in_json(), "--split=train: no boxes in it"),
-    ("coco", in_json(box(1, bbox=(8, 2, 11, 6))), "1 of 1 boxes .* reach beyond .* bbox is x, y, width and height in"),
-    ("coco", in_json({**box(1), "bbox": None}), "1 of 1 boxes .* neither a bbox of four numbers nor a polygon"),
-    ("coco", in_json(box(1), box(7)), r"1 of 2 boxes \(50 %\) have an image_id that x.json does not name.*: 7"),
+    (
+        "coco",
+        in_json(box(1, bbox=(8, 2, 11, 6))),
+        "1 of 1 boxes .* reach beyond .* bbox is x, y, width and height in",
+    ),
+    (
+        "coco",
+        in_json({**box(1), "bbox": None}),
+        "1 of 1 boxes .* neither a bbox of four numbers nor a polygon",
+    ),
+    (
+        "coco",
+        in_json(box(1), box(7)),
+        r"1 of 2 boxes \(50 %\) have an image_id that x.json does not name.*: 7",
+    ),
     (
         "coco",
         {**A, "x.json": coco([image(1, "a.png"), image(2, "a.png")], [])},
         "ids 1 and 2 are one file, a.png; give",
     ),
-    ("coco", {**A, "x.json": coco([image(1, "y/a.png"), image(2, "z/a.png")], [])}, "one file, y/a.png and z/a.png;"),
+    (
+        "coco",
+        {**A, "x.json": coco([image(1, "y/a.png"), image(2, "z/a.png")], [])},
+        "one file, y/a.png and z/a.png;",
+    ),
     (
         "coco",
         {**AB, "x.json": coco([image(1, "a.png"), image(1, "b.png")], [])},
         "images a.png and b.png have one id, 1",
     ),
     ("coco", {**A, "x.json": coco([], [], SAME_ID)}, "the categories cat and dog have one id, 1"),
-    ("coco", IN_TWO_FOLDERS, "a.png in the JSON file of train may be images/y/a.png or images/z/a.png; put the folder"),
+    (
+        "coco",
+        IN_TWO_FOLDERS,
+        "a.png in the JSON file of train may be images/y/a.png or images/z/a.png; put the folder",
+    ),
     (
         "coco",
         BATCHES,
@@ -430,16 +619,34 @@ REFUSED = [
     ),
     ("yolo", {"a.txt": ROW}, "no images in it; known are images/.*jpg and labels"),
     ("yolo", A, "none of its 1 images has a text file of its name; known are"),
-    ("yolo", {**A, "a.txt": "0 3 2 4 4"}, "1 of 1 boxes have numbers above 1; YOLO's boxes are in parts"),
-    ("yolo", {**A, "a.txt": "0 0.9 0.9 0.9 0.9"}, "1 of 1 boxes .* reach beyond .* centre, width and height"),
+    (
+        "yolo",
+        {**A, "a.txt": "0 3 2 4 4"},
+        "1 of 1 boxes have numbers above 1; YOLO's boxes are in parts",
+    ),
+    (
+        "yolo",
+        {**A, "a.txt": "0 0.9 0.9 0.9 0.9"},
+        "1 of 1 boxes .* reach beyond .* centre, width and height",
+    ),
     ("yolo", {**A, "a.txt": "1 0.5 0.5 0.5 0.5", "classes.txt": "cat"}, NO_CLASS),
-    ("yolo", {**A, "a.txt": "a cat"}, r"1 of 1 images.*: a \(broken annotation, line 1 is a cat in place of"),
-    ("yolo", {**A, "x.yaml": "names: [a]", "y.yaml": "names: [b]"}, "x.yaml and y.yaml both have names of classes"),
+    (
+        "yolo",
+        {**A, "a.txt": "a cat"},
+        r"1 of 1 images.*: a \(broken annotation, line 1 is a cat in place of",
+    ),
+    (
+        "yolo",
+        {**A, "x.yaml": "names: [a]", "y.yaml": "names: [b]"},
+        "x.yaml and y.yaml both have names of classes",
+    ),
     ("yolo", {**A, "a.txt": ""}, "--split=train: no boxes in it"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "files", "message", "split"), [(*row, "train")[:4] for row in REFUSED])
+@pytest.mark.parametrize(
+    ("kind", "files", "message", "split"), [(*row, "train")[:4] for row in REFUSED]
+)
 def test_what_cannot_be_read_is_refused(opened, kind, files, message, split):
     with pytest.raises(ConfigError, match=message) as error:
         opened(kind, files, split)

@@ -35,7 +35,9 @@ def xml(*objects, size=(HEIGHT, WIDTH)):
     """An annotation; an object is (name, xmin, ymin, xmax, ymax[, difficult])."""
     text = f"<annotation><size><width>{size[1]}</width><height>{size[0]}</height></size>"
     for name, *numbers in objects:
-        corners = "".join(f"<{c}>{n}</{c}>" for c, n in zip(("xmin", "ymin", "xmax", "ymax"), numbers))
+        corners = "".join(
+            f"<{c}>{n}</{c}>" for c, n in zip(("xmin", "ymin", "xmax", "ymax"), numbers)
+        )
         difficult = numbers[4] if len(numbers) > 4 else 0
         text += f"<object><name>{name}</name><difficult>{difficult}</difficult><bndbox>{corners}</bndbox></object>"
     return (text + "</annotation>").encode()
@@ -44,7 +46,10 @@ def xml(*objects, size=(HEIGHT, WIDTH)):
 def pairs(*places):
     """Images in VOC's format, each with its XML."""
     found = pictures(*(f"{place}.png" for place in places))
-    return {**found, **{f"{place.replace('JPEGImages', 'Annotations')}.xml": xml(CAT) for place in places}}
+    return {
+        **found,
+        **{f"{place.replace('JPEGImages', 'Annotations')}.xml": xml(CAT) for place in places},
+    }
 
 
 def many(count):
@@ -61,7 +66,9 @@ def box(number, category=1, bbox=BBOX, **more):
 
 
 def coco(images, annotations, categories=CATEGORIES):
-    return json.dumps({"images": images, "annotations": list(annotations), "categories": list(categories)})
+    return json.dumps(
+        {"images": images, "annotations": list(annotations), "categories": list(categories)}
+    )
 
 
 def one(name):
@@ -77,7 +84,12 @@ def lines(name, head="filename,width,height,class,xmin,ymin,xmax,ymax"):
 def contents(source):
     """(name, boxes, classes, whether difficult) of each image, in order."""
     return [
-        (e["name"].decode(), e["boxes"].tolist(), [source.class_names[i] for i in e["labels"]], e["difficult"].tolist())
+        (
+            e["name"].decode(),
+            e["boxes"].tolist(),
+            [source.class_names[i] for i in e["labels"]],
+            e["difficult"].tolist(),
+        )
         for e in source.ordered().as_numpy_iterator()
     ]
 
@@ -110,7 +122,9 @@ def rows(count, label=0):
 
 def levels(source):
     """Grey levels of the images, in order."""
-    return [int(tf.io.decode_image(e["encoded"])[0, 0, 0]) for e in source.ordered().as_numpy_iterator()]
+    return [
+        int(tf.io.decode_image(e["encoded"])[0, 0, 0]) for e in source.ordered().as_numpy_iterator()
+    ]
 
 
 def open_boxes(data, split="train", flag="split", **options):
@@ -119,7 +133,9 @@ def open_boxes(data, split="train", flag="split", **options):
 
 
 def open_voc_images(root, split="train", cache="", **settings):
-    return catalog.open_source(DataConfig(dataset=f"voc:{root}", data_dir=str(cache), **settings), split)
+    return catalog.open_source(
+        DataConfig(dataset=f"voc:{root}", data_dir=str(cache), **settings), split
+    )
 
 
 def open_voc_folder(root, split="train", cache="", negatives_without_xml=False, **settings):
@@ -148,12 +164,17 @@ class Images(DetectionSource):
         columns = {
             "encoded": tf.constant(encoded),
             "name": tf.constant([f"image{i}" for i in range(len(encoded))]),
-            "boxes": tf.ragged.constant([np.reshape(b, [-1, 4]).tolist() for b in boxes], tf.float32, 1, (4,)),
+            "boxes": tf.ragged.constant(
+                [np.reshape(b, [-1, 4]).tolist() for b in boxes], tf.float32, 1, (4,)
+            ),
             "labels": tf.ragged.constant(labels, tf.int64),
             "difficult": tf.ragged.constant(difficult, tf.bool),
         }
         n = self.num_examples
-        return lambda counter: {"counter": counter, **{k: column[counter % n] for k, column in columns.items()}}
+        return lambda counter: {
+            "counter": counter,
+            **{k: column[counter % n] for k, column in columns.items()},
+        }
 
 
 def rectangle(shape, box, kind="PNG"):

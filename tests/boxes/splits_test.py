@@ -30,7 +30,9 @@ def folder_of(**parts):
         for own in keys.values()
         for n, key in enumerate(own)
     }
-    return Annotated(voc.FORMAT, "/x", {key: f"{key}.png" for key in notes}, notes, ("cat", "dog"), {}, keys)
+    return Annotated(
+        voc.FORMAT, "/x", {key: f"{key}.png" for key in notes}, notes, ("cat", "dog"), {}, keys
+    )
 
 
 def names(folder, split, test_split="test"):
@@ -38,7 +40,9 @@ def names(folder, split, test_split="test"):
     asked = [split, test_split]
     table, _ = boxes.table_of(DATA, folder, asked)
     pieces = boxes.select(table, split, asked, 0)
-    return "+".join(piece.text for piece in pieces), [key for piece in pieces for key in table.names[piece.rows]]
+    return "+".join(piece.text for piece in pieces), [
+        key for piece in pieces for key in table.names[piece.rows]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +51,12 @@ def names(folder, split, test_split="test"):
         ("train valid test", "trainval", "test", "train+valid"),
         ("train valid", "trainval", "test", "train"),
         ("train valid test", "trainval", "val", "train"),
-        ("train val trainval", "trainval", "test", "train"),  # VOC 2012, where trainval has the test's images
+        (
+            "train val trainval",
+            "trainval",
+            "test",
+            "train",
+        ),  # VOC 2012, where trainval has the test's images
         ("train val trainval test", "trainval", "test", "trainval"),
         ("train2017 val2017", "trainval", "test", "train2017"),
         ("trainval test", "train", "test", "trainval"),
@@ -75,8 +84,12 @@ def test_a_fifth_of_each_class_is_held_out_where_a_test_is_asked_for():
 
 
 def test_copies_are_on_one_side_and_what_is_learned_and_tested_is_named(tmp_path):
-    files = {f"{n:02}{twin}.{end}": end for n in range(12) for twin in "ab" for end in ("png", "xml")}
-    files = {name: picture(int(name[:2])) if end == "png" else xml(CAT) for name, end in files.items()}
+    files = {
+        f"{n:02}{twin}.{end}": end for n in range(12) for twin in "ab" for end in ("png", "xml")
+    }
+    files = {
+        name: picture(int(name[:2])) if end == "png" else xml(CAT) for name, end in files.items()
+    }
     write_files(tmp_path / "boxes", files)
     flags = [f"--dataset=voc:{tmp_path}/boxes", "--split=trainval", f"--data_dir={tmp_path}/cache"]
     config = cli.parse(DetectConfig, flags)
@@ -87,10 +100,14 @@ def test_copies_are_on_one_side_and_what_is_learned_and_tested_is_named(tmp_path
         assert min(len(one), len(other)) > 0
         assert not one & other
     lists = {"train": "00a\n01a\n02a", "test": "00b\n01a\n02b"}
-    write_files(tmp_path / "boxes", {f"ImageSets/Main/{split}.txt": text for split, text in lists.items()})
+    write_files(
+        tmp_path / "boxes", {f"ImageSets/Main/{split}.txt": text for split, text in lists.items()}
+    )
     write_files(tmp_path / "boxes", {"02b.xml": xml(("cat", 2, 3, 6, 6))})
     lines = [line.strip() for line in inputs.open_data(config).summary.splitlines()]
-    assert [line.rpartition(": ")[2] for line in lines if "copies of files" in line] == ["00b (00a), 02b (02a)"]
+    assert [line.rpartition(": ")[2] for line in lines if "copies of files" in line] == [
+        "00b (00a), 02b (02a)"
+    ]
     apart = [line for line in lines if "another label than a copy" in line]
     assert apart == [
         "1 image has another label than a copy: 02b.png (02a.png); remove one of each, or correct its label"
@@ -101,19 +118,27 @@ def test_copies_are_on_one_side_and_what_is_learned_and_tested_is_named(tmp_path
 def test_images_that_nobody_looked_at_are_not_held_out():
     folder = folder_of(train=20)
     unknown = {f"train/more/{n}": f"{n}.png" for n in range(50)}
-    folder = folder._replace(images={**folder.images, **unknown}, parts={"train": [*folder.images, *unknown]})
+    folder = folder._replace(
+        images={**folder.images, **unknown}, parts={"train": [*folder.images, *unknown]}
+    )
     test = names(folder, "test")[1]
     assert len(test) == 4
     assert not {*test} & {*unknown}
 
 
 def voc_files(places):
-    return {**pairs(*places), **{f"{places[0].replace('JPEGImages', 'Annotations')}.xml": xml(CAT, DOG)}}
+    return {
+        **pairs(*places),
+        **{f"{places[0].replace('JPEGImages', 'Annotations')}.xml": xml(CAT, DOG)},
+    }
 
 
 def coco_files(file, *names_of):
     images = [image(n + 101, name.rpartition("/")[2]) for n, name in enumerate(names_of)]
-    return {**pictures(*names_of), file: coco(images, [box(101), *(box(each["id"], 90) for each in images)])}
+    return {
+        **pictures(*names_of),
+        file: coco(images, [box(101), *(box(each["id"], 90) for each in images)]),
+    }
 
 
 TEN = [f"{n:02}" for n in range(10)]
@@ -130,16 +155,26 @@ LAYOUTS = {
         "voc",
         voc_files([f"JPEGImages/{n}" for n in TEN]),
         (8, 2),
-        ["--split=trainval (found as train): 8 images", "a fifth of each class of train is the split test, drawn with"],
+        [
+            "--split=trainval (found as train): 8 images",
+            "a fifth of each class of train is the split test, drawn with",
+        ],
     ),
     "COCO": (
         "coco",
         {
-            **coco_files("annotations/instances_train2017.json", *(f"train2017/{n}.png" for n in TEN)),
-            **coco_files("annotations/instances_val2017.json", *(f"val2017/{n}.png" for n in TEN[:3])),
+            **coco_files(
+                "annotations/instances_train2017.json", *(f"train2017/{n}.png" for n in TEN)
+            ),
+            **coco_files(
+                "annotations/instances_val2017.json", *(f"val2017/{n}.png" for n in TEN[:3])
+            ),
         },
         (10, 3),
-        ["--split=trainval (found as train2017): 10 ", "--test_split=test (found as val2017): 3 images, 4 objects"],
+        [
+            "--split=trainval (found as train2017): 10 ",
+            "--test_split=test (found as val2017): 3 images, 4 objects",
+        ],
     ),
     "COCO in one file": (
         "coco",
@@ -149,7 +184,13 @@ LAYOUTS = {
     ),
     "Roboflow": (
         "voc",
-        voc_files([f"{s}/{n}" for s, count in (("train", 5), ("valid", 3), ("test", 2)) for n in TEN[:count]]),
+        voc_files(
+            [
+                f"{s}/{n}"
+                for s, count in (("train", 5), ("valid", 3), ("test", 2))
+                for n in TEN[:count]
+            ]
+        ),
         (8, 2),
         ["--split=trainval (found as train+valid): 8 images", "--test_split=test: 2 images"],
     ),
@@ -195,7 +236,15 @@ def test_the_command_of_the_readme(tmp_path, layout):
     )
     lines = inputs.table([*found, *inputs.origins(given, config, data, sizes)]).splitlines()
     assert [line.split()[0] for line in lines] == [
-        *("setting", "--dataset", "--split", "--test_split", "--canvas_height", "--canvas_width", "--area_scale"),
+        *(
+            "setting",
+            "--dataset",
+            "--split",
+            "--test_split",
+            "--canvas_height",
+            "--canvas_width",
+            "--area_scale",
+        ),
         "--anchor_sizes",
     ]
     assert ("drawn with seed 0" in lines[3]) == ("drawn with seed 0" in data.summary)
@@ -218,11 +267,20 @@ def traced_once():
 
     def shared(make):
         made = []
-        return lambda *args, **options: made[0] if made else made.append(make(*args, **options)) or made[0]
+        return (
+            lambda *args, **options: made[0]
+            if made
+            else made.append(make(*args, **options)) or made[0]
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         make_tiny(patch)
-        places = (run, "build_detector"), (run, "DetectorTraining"), (loop, "_device_loop"), (scoring, "finder")
+        places = (
+            (run, "build_detector"),
+            (run, "DetectorTraining"),
+            (loop, "_device_loop"),
+            (scoring, "finder"),
+        )
         for module, name in places:
             patch.setattr(module, name, shared(getattr(module, name)))
         yield
@@ -236,7 +294,13 @@ def test_the_command_of_the_readme_trains_and_tests(tmp_path, layout):
     kind, files, counts, _ = LAYOUTS[layout]
     write_files(tmp_path / "x", files)
     config = cli.parse(
-        DetectConfig, [f"--boxes={tmp_path}/x", f"--data_dir={tmp_path}", f"--workdir={tmp_path}/detect", *SMALLEST]
+        DetectConfig,
+        [
+            f"--boxes={tmp_path}/x",
+            f"--data_dir={tmp_path}",
+            f"--workdir={tmp_path}/detect",
+            *SMALLEST,
+        ],
     )
     run.detect(config)
     result = json.loads((tmp_path / "detect/result.json").read_text())
@@ -252,7 +316,7 @@ def test_pretraining_leaves_out_what_the_detector_is_tested_on(tmp_path):
     data = DataConfig(dataset=f"voc:{tmp_path}/x", data_dir=str(tmp_path))
     _, test = boxes.open_detection_sources(data, {"split": "train", "test_split": "test"})
     learned = catalog.open_source(data, "trainval")
-    assert sorted([*learned.names(), *(f"JPEGImages/{name}.png" for name in test.objects.names)]) == [
-        f"JPEGImages/{n}.png" for n in TEN
-    ]
+    assert sorted(
+        [*learned.names(), *(f"JPEGImages/{name}.png" for name in test.objects.names)]
+    ) == [f"JPEGImages/{n}.png" for n in TEN]
     assert "drawn with seed 0" in learned.about.notes[0]

@@ -35,7 +35,11 @@ def test_sound_annotation():
 
 
 PREFIXED = SOUND.replace(b"</", b"</v:").replace(b"<", b"<v:").replace(b"<v:/v:", b"</v:")
-CAPITALS = SOUND.replace(b"object>", b"Object>").replace(b"xmin>", b"XMIN>").replace(b"annotation>", b"ANNOTATION>")
+CAPITALS = (
+    SOUND.replace(b"object>", b"Object>")
+    .replace(b"xmin>", b"XMIN>")
+    .replace(b"annotation>", b"ANNOTATION>")
+)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +61,10 @@ def test_the_same_in_other_words(text):
 
 
 def test_one_class_however_its_letters_are_composed():
-    texts = [f"<annotation><object><name>{name}</name></object></annotation>" for name in ("caf\u00e9", "cafe\u0301")]
+    texts = [
+        f"<annotation><object><name>{name}</name></object></annotation>"
+        for name in ("caf\u00e9", "cafe\u0301")
+    ]
     assert {voc.parse(text.encode()).names[0] for text in texts} == {"caf\u00e9"}
 
 

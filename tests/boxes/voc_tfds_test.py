@@ -16,7 +16,10 @@ pytestmark = pytest.mark.slow
 # VOC's own numbers and what is meant.
 IMAGES = {
     "000005": ((30, 40), [("dog", 1, 1, 40, 30), ("Person", 3, 5, 8, 6, 1)]),
-    "000007": ((50, 20), [("car", 20, 49, 20, 50), ("cat", 19, 49, 20, 50)]),  # the first has no width
+    "000007": (
+        (50, 20),
+        [("car", 20, 49, 20, 50), ("cat", 19, 49, 20, 50)],
+    ),  # the first has no width
     "2008_000008": ((33, 37), []),
     "000009": ((333, 500), [("bird", 123, 45, 456, 300)]),
 }
@@ -32,7 +35,10 @@ MEANT = {
 def data_dir(tmp_path_factory):
     """voc/2007 prepared by TFDS's own builder from an archive of four images, the same for each split."""
     root = tmp_path_factory.mktemp("archive")
-    files = {f"ImageSets/Main/{split}.txt": "\n".join(IMAGES) + "\n" for split in ("train", "val", "test")}
+    files = {
+        f"ImageSets/Main/{split}.txt": "\n".join(IMAGES) + "\n"
+        for split in ("train", "val", "test")
+    }
     for name, (size, objects) in IMAGES.items():
         files[f"JPEGImages/{name}.jpg"] = encode(np.zeros(size, np.uint8), "JPEG")
         parts = xml(*objects, size=size).replace(
@@ -43,7 +49,9 @@ def data_dir(tmp_path_factory):
     data_dir = str(tmp_path_factory.mktemp("tfds"))
     with pytest.MonkeyPatch.context() as patch, datasets.quiet():
         archive = {"trainval": str(root), "test": str(root)}
-        patch.setattr(tfds.download.DownloadManager, "download_and_extract", lambda self, urls: archive)
+        patch.setattr(
+            tfds.download.DownloadManager, "download_and_extract", lambda self, urls: archive
+        )
         voc.Voc(config="2007", data_dir=data_dir).download_and_prepare()
     return data_dir
 

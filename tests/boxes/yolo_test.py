@@ -22,7 +22,9 @@ def test_spellings_of_names_in_yaml(tmp_path, text):
 
 def test_what_is_no_yaml_is_refused_if_it_is_data_yaml(tmp_path, warnings, refused):
     (tmp_path / "data.yaml").write_text("names: [cat")
-    assert f"{tmp_path}/data.yaml: cannot be read as YAML: " in refused(yolo.read_names, str(tmp_path))
+    assert f"{tmp_path}/data.yaml: cannot be read as YAML: " in refused(
+        yolo.read_names, str(tmp_path)
+    )
     (tmp_path / "data.yaml").rename(tmp_path / "other.yaml")
     (tmp_path / "classes.txt").write_text("cat\n")
     assert yolo.read_names(str(tmp_path)).names == {0: "cat"}

@@ -64,7 +64,9 @@ def test_versions_with_labels_by_coin_are_right_by_chance():
     """Rows 3 and 21 of the reports: each picture three times, 100 % if a copy is learned."""
     random = np.random.default_rng(1)
     pictures, coins = random.normal(size=[40, 100]), random.integers(0, 2, 40)
-    features = np.concatenate([pictures * factor for factor in (0.95, 1.0, 1.05)]).astype(np.float32)
+    features = np.concatenate([pictures * factor for factor in (0.95, 1.0, 1.05)]).astype(
+        np.float32
+    )
     examples = Examples(features, np.tile(coins, 3), np.arange(120), 2)
     score = judge(examples, SINGLE_LABEL).score(SINGLE_LABEL, examples.labels)
     assert 0.25 < score["top1"] < 0.75
@@ -118,7 +120,10 @@ def test_guesses_accepted_from_a_classifier_of_coin_flips_give_chance():
     guesses = logistic.fit(labelled, logistic.USUAL).logits(others).argmax(1)
     accepted = np.arange(360) >= 60
     every = Examples(
-        np.concatenate([labelled.features, others]), np.append(labelled.labels, guesses), np.arange(360), 2
+        np.concatenate([labelled.features, others]),
+        np.append(labelled.labels, guesses),
+        np.arange(360),
+        2,
     )
     taught = by_people(every, accepted, ClassifyConfig(), SINGLE_LABEL)
     assert len(taught.unlabelled) == 300

@@ -22,7 +22,9 @@ def data(tmp_path_factory):
     modules.write_module(root / "module")
     samples.write_pictures(root / "new", {"all": 2})
     samples.write_pictures(root / "mine", {"x": 14})
-    files = sorted(path.relative_to(root / "mine").as_posix() for path in (root / "mine").rglob("*.png"))
+    files = sorted(
+        path.relative_to(root / "mine").as_posix() for path in (root / "mine").rglob("*.png")
+    )
     labelled = [name for name in files if int(name.rpartition("/")[2][:-4]) < 11]  # 33 of 42
     rows = "".join(f"{name},{name.split('/')[1]}\n" for name in labelled)
     (root / "labels.csv").write_text(f"file,label\n{rows}")
@@ -30,7 +32,11 @@ def data(tmp_path_factory):
 
 
 def config(data, **values):
-    paths = {"labelled": f"{data}/mine", "labels": f"{data}/labels.csv", "encoder": f"{data}/module"}
+    paths = {
+        "labelled": f"{data}/mine",
+        "labels": f"{data}/labels.csv",
+        "encoder": f"{data}/module",
+    }
     return unflatten(ClassifyConfig, {**paths, **values})
 
 
@@ -38,7 +44,13 @@ def config(data, **values):
 def run(data):
     """The lines, the result and the records of a whole run, which draws a curve."""
     lines = []
-    settings = config(data, workdir=f"{data}/run", pictures=f"{data}/new", output=f"{data}/predictions.csv", curve=True)
+    settings = config(
+        data,
+        workdir=f"{data}/run",
+        pictures=f"{data}/new",
+        output=f"{data}/predictions.csv",
+        curve=True,
+    )
     return lines, *answer.classify(settings, lines.append)
 
 
@@ -52,7 +64,9 @@ def test_all_labels_train_and_each_is_tested(run, data):
     assert result["unlabelled"]["pictures"] == 9  # those of the folder that the table leaves out
     assert any(line.startswith("by cross-validation: top-1 ") for line in lines)
     with open(data / "predictions.csv") as file:
-        assert [row["label"] for row in csv.DictReader(file)] == [record.label for record in records]
+        assert [row["label"] for row in csv.DictReader(file)] == [
+            record.label for record in records
+        ]
     assert [record.label for record in records] == [record.file.split("/")[1] for record in records]
 
 
@@ -62,9 +76,13 @@ def test_the_module_is_the_regression_on_the_features(run, data):
     weights = np.load(data / "run/logistic.npz")
     whole = [encoder.features(view).numpy() for view in (images, images[:, :, ::-1])]
     np.testing.assert_allclose(*whole, atol=1e-5)  # a picture and its mirror image are alike
-    logits = (whole[0] @ weights["weights"] + weights["bias"]) / run[1]["calibration"]["temperature"]
+    logits = (whole[0] @ weights["weights"] + weights["bias"]) / run[1]["calibration"][
+        "temperature"
+    ]
     shares = np.exp(logits - logits.max(1, keepdims=True))
-    np.testing.assert_allclose(model.classify(images), shares / shares.sum(1, keepdims=True), atol=1e-4)
+    np.testing.assert_allclose(
+        model.classify(images), shares / shares.sum(1, keepdims=True), atol=1e-4
+    )
     card = json.loads((data / "run/classifier/classifier.json").read_text())
     assert card["figures"]["tested"] == 33
     assert "cross-validation" in (data / "run/classifier/README.md").read_text()
@@ -73,17 +91,26 @@ def test_the_module_is_the_regression_on_the_features(run, data):
 def test_the_curve_has_all_arms_with_the_same_draws(run, data):
     curve = run[1]["curve"]
     assert {(record["arm"], record["labels"], record["draw"]) for record in curve} == {
-        (arm, labels, draw) for arm in ("encoder", "untrained", "pixels") for labels in (10, 20) for draw in range(3)
+        (arm, labels, draw)
+        for arm in ("encoder", "untrained", "pixels")
+        for labels in (10, 20)
+        for draw in range(3)
     }
     assert (data / "run/curve.png").read_bytes()[1:4] == b"PNG"
 
 
-def test_more_labels_replace_the_classifier_and_no_picture_is_encoded_twice(run, data, monkeypatch, tmp_path):
+def test_more_labels_replace_the_classifier_and_no_picture_is_encoded_twice(
+    run, data, monkeypatch, tmp_path
+):
     directory = tmp_path / "run"
     shutil.copytree(data / "run", directory)
-    lines = (data / "labels.csv").read_text().replace("file,label", "file,label,by") + "x/red/12.png,red,model\n"
+    lines = (data / "labels.csv").read_text().replace(
+        "file,label", "file,label,by"
+    ) + "x/red/12.png,red,model\n"
     (tmp_path / "labels.csv").write_text(lines)
-    monkeypatch.setattr(PictureEncoder, "encode_batch", None)  # the new one was encoded before, as one without a label
+    monkeypatch.setattr(
+        PictureEncoder, "encode_batch", None
+    )  # the new one was encoded before, as one without a label
     settings = config(data, labels=f"{tmp_path}/labels.csv", workdir=str(directory))
     result, _ = answer.classify(settings)
     # An accepted guess is neither learned as a label nor tested on.
@@ -104,7 +131,12 @@ def test_more_labels_replace_the_classifier_and_no_picture_is_encoded_twice(run,
 def test_new_pictures_and_output_are_looked_at_before_the_training(data, tmp_path, values, message):
     (tmp_path / "old.csv").write_text("mine")
     values = {name: value.replace("OLD", f"{tmp_path}/old.csv") for name, value in values.items()}
-    settings = {"pictures": f"{data}/new", "output": f"{tmp_path}/new.csv", "encoder": "/not/opened", **values}
+    settings = {
+        "pictures": f"{data}/new",
+        "output": f"{tmp_path}/new.csv",
+        "encoder": "/not/opened",
+        **values,
+    }
     with pytest.raises(ConfigError, match=message):
         answer.classify(config(data, **settings))
     assert (tmp_path / "old.csv").read_text() == "mine"
@@ -113,10 +145,17 @@ def test_new_pictures_and_output_are_looked_at_before_the_training(data, tmp_pat
 def test_two_labels_give_a_classifier_without_figures(data, tmp_path):
     (tmp_path / "labels.csv").write_text("file,label\nx/red/0.png,red\nx/blue/0.png,blue\n")
     lines = []
-    settings = {"encoder": "pixels", "labels": f"{tmp_path}/labels.csv", "workdir": f"{tmp_path}/run"}
+    settings = {
+        "encoder": "pixels",
+        "labels": f"{tmp_path}/labels.csv",
+        "workdir": f"{tmp_path}/run",
+    }
     result, _ = answer.classify(config(data, **settings, most_unlabelled=0), lines.append)
     assert "top1" not in result
-    assert any(line.startswith("accuracy: not measured, since most classes have fewer than 3") for line in lines)
+    assert any(
+        line.startswith("accuracy: not measured, since most classes have fewer than 3")
+        for line in lines
+    )
     assert Model(tmp_path / "run/classifier").predict(f"{data}/mine/x/red/5.png")[0].label == "red"
 
 
@@ -128,7 +167,9 @@ def test_another_kind_of_run_is_left_alone(data, tmp_path):
 
 def test_pixels_and_no_directory(data, capsys):
     lines = []
-    result, records = answer.classify(config(data, encoder="pixels", most_unlabelled=0), lines.append)
+    result, records = answer.classify(
+        config(data, encoder="pixels", most_unlabelled=0), lines.append
+    )
     assert result["right"] > 25
     assert not records
     assert lines[-1].startswith("the classifier is not kept")

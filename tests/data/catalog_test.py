@@ -17,7 +17,9 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 
 
 def images(dataset, data_dir="", split="train", **settings):
-    return catalog.open_source(DataConfig(dataset=dataset, data_dir=str(data_dir), **settings), split)
+    return catalog.open_source(
+        DataConfig(dataset=dataset, data_dir=str(data_dir), **settings), split
+    )
 
 
 def boxes(dataset, data_dir="", split="train", *arguments):
@@ -34,8 +36,12 @@ def test_folders(tmp_path, cache):
     ):
         assert isinstance(source, kind)
         assert source.num_examples == 4
-    with pytest.raises(ConfigError, match=r"^--train_on=train: no labels .* --dataset=voc:.*:colon; a classifier"):
-        catalog.open_labelled(DataConfig(dataset=f"voc:{root}", data_dir=cache), "train", "train_on")
+    with pytest.raises(
+        ConfigError, match=r"^--train_on=train: no labels .* --dataset=voc:.*:colon; a classifier"
+    ):
+        catalog.open_labelled(
+            DataConfig(dataset=f"voc:{root}", data_dir=cache), "train", "train_on"
+        )
     with pytest.raises(ConfigError, match="^--test_split=extra: voc:.*:colon has train"):
         boxes(f"voc:{root}", cache, "extra", "test_split")
 
@@ -66,8 +72,12 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
     assert (pair.source.num_examples, pair.test_source.num_examples) == (380, 95)
     lines = pair.summary.split("\n")
     assert lines[1].startswith("  --split=train: 380 images of 19 classes, 20 of each: astronaut")
-    assert lines[3:] == ["  not used: 19 images without labels; pre-training takes them by --split=unlabelled"]
-    held_out = catalog.open_pair(DataConfig(dataset="photos/19", data_dir=photos_dir), "test", "train[100:140]")
+    assert lines[3:] == [
+        "  not used: 19 images without labels; pre-training takes them by --split=unlabelled"
+    ]
+    held_out = catalog.open_pair(
+        DataConfig(dataset="photos/19", data_dir=photos_dir), "test", "train[100:140]"
+    )
     every, (some, tested) = [*held_out.source.identities()], held_out[3:] + held_out[1:2]
     assert [every.index(each) for each in some.identities()] == [*range(100, 140)]
     assert some.labels().tolist() == held_out.source.labels()[100:140].tolist()
@@ -77,19 +87,28 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
     said = r"^--test_split=test: images of (16|17|18) classes that --split=train\[:3\] has"
     with pytest.raises(ConfigError, match=said):
         catalog.open_pair(few, "test")
-    with_unlabelled = DataConfig(dataset="photos/19", data_dir=photos_dir, split="train+unlabelled[:3]")
+    with_unlabelled = DataConfig(
+        dataset="photos/19", data_dir=photos_dir, split="train+unlabelled[:3]"
+    )
     said = r"^--split=train\+unlabelled\[:3\]: no labels there in .* \(unlabelled\[:3\] is a usual name"
     with pytest.raises(ConfigError, match=said):
         catalog.open_pair(with_unlabelled, "test")
-    assert catalog.open_source(with_unlabelled, with_unlabelled.split).num_examples == 383  # to pre-train on
+    assert (
+        catalog.open_source(with_unlabelled, with_unlabelled.split).num_examples == 383
+    )  # to pre-train on
     with monkeypatch.context() as patch:  # as where another name has label -1
         patch.setattr(datasets, "_UNLABELLED", ("other",))
-        with pytest.raises(ConfigError, match="3 of 383 images have no label; a classifier needs a split in which all"):
+        with pytest.raises(
+            ConfigError,
+            match="3 of 383 images have no label; a classifier needs a split in which all",
+        ):
             catalog.open_pair(with_unlabelled, "test")
     # Labels in many records are not counted.
     monkeypatch.setattr(datasets, "_MOST_COUNTED", 0)
     monkeypatch.setattr(TfdsSource, "labels", None)
-    lines = catalog.open_pair(DataConfig(dataset="photos/19", data_dir=photos_dir), "test").summary.split("\n")
+    lines = catalog.open_pair(
+        DataConfig(dataset="photos/19", data_dir=photos_dir), "test"
+    ).summary.split("\n")
     assert lines[1].startswith("  --split=train: 380 images of 19 classes, not counted")
     assert "whether both splits have the same classes is not known" in lines[3]
 
@@ -98,11 +117,19 @@ SPLITS = {"train": 50, "valid": 12, "extra": 3, "unlabelled": 200}
 
 
 def test_what_is_used_and_what_is_not():
-    train = Used("split", "train", About("train", SPLITS, ("left out: b", "holds: a")), 48, {"cat": 20, "dog": 28})
-    valid = Used("test_split", "val", About("valid", SPLITS, ("holds: a",)), 12, {"cat": 12, "dog": 0})
-    assert summarized(DataConfig(dataset="folder:x"), [train, valid], ["learned but never tested: dog"]).split(
-        "\n"
-    ) == [
+    train = Used(
+        "split",
+        "train",
+        About("train", SPLITS, ("left out: b", "holds: a")),
+        48,
+        {"cat": 20, "dog": 28},
+    )
+    valid = Used(
+        "test_split", "val", About("valid", SPLITS, ("holds: a",)), 12, {"cat": 12, "dog": 0}
+    )
+    assert summarized(
+        DataConfig(dataset="folder:x"), [train, valid], ["learned but never tested: dog"]
+    ).split("\n") == [
         "--dataset=folder:x",
         "  --split=train: 48 images of 2 classes: cat 20, dog 28",
         "  --test_split=val (found as valid): 12 images of 1 class: cat 12",
@@ -125,7 +152,9 @@ def test_splits_of_tfds_syntax_are_used():
 
 def test_it_has_at_most_twenty_lines_of_printable_text():
     used = [Used("split", "train", About(), 1)]
-    lines = summarized(DataConfig(dataset="folder:x"), used, [f"line {i}\x1b" * 400 for i in range(50)])
+    lines = summarized(
+        DataConfig(dataset="folder:x"), used, [f"line {i}\x1b" * 400 for i in range(50)]
+    )
     assert len(lines.split("\n")) == 20
     assert lines.endswith("  and 33 lines more")
     assert all(len(line) < 1000 and line.isprintable() for line in lines.split("\n"))

@@ -34,7 +34,10 @@ def test_one_percent_of_broken_files_is_left_out_with_a_warning_and_more_ends_th
     tmp_path, cache, write_folder, warnings, refused
 ):
     root = write_folder(tmp_path / "x", [f"{i:03}.png" for i in range(197)])
-    write_files(tmp_path / "x", {"png_inside.jpg": encode(NOISE), "empty.jpg": b"", "text.JPG": BROKEN["text.JPG"][0]})
+    write_files(
+        tmp_path / "x",
+        {"png_inside.jpg": encode(NOISE), "empty.jpg": b"", "text.JPG": BROKEN["text.JPG"][0]},
+    )
     source = open_folder(root, "train", cache)
     assert source.num_examples == len(list(source.ordered())) == 198
     assert warnings == [
@@ -59,9 +62,13 @@ def test_long_lists_of_broken_files_are_cut(tmp_path, cache, refused):
 def test_of_several_frames_the_first_is_used_and_a_line_says_so(tmp_path, cache, warnings):
     frames = {"one": {}, "several": {"save_all": True, "append_images": [NOISE.rotate(90)]}}
     for kind in ("gif", "tiff", "webp"):
-        write_files(tmp_path, {f"x/{name}.{kind}": encode(NOISE, kind, **frames[name]) for name in frames})
+        write_files(
+            tmp_path, {f"x/{name}.{kind}": encode(NOISE, kind, **frames[name]) for name in frames}
+        )
     assert open_folder(tmp_path / "x", "train", cache).num_examples == 6
-    assert warnings == [f"{tmp_path}/x: 3 of 6 files have several frames or pages, of which the first is used"]
+    assert warnings == [
+        f"{tmp_path}/x: 3 of 6 files have several frames or pages, of which the first is used"
+    ]
 
 
 def test_long_checks_show_time_left(root, cache, monkeypatch, capfd):
@@ -108,10 +115,26 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, cache, write_folde
 
 FOUND = np.ones([2, FINDINGS], np.int64)
 OUTCOMES = [
-    *(b"", b"[]", b"PK\x03\x04", b"\xff" * 99, {}, {"found": FOUND, "more": FOUND}, {"found": np.array([None])}),
+    *(
+        b"",
+        b"[]",
+        b"PK\x03\x04",
+        b"\xff" * 99,
+        {},
+        {"found": FOUND, "more": FOUND},
+        {"found": np.array([None])},
+    ),
     *(
         {"found": own}
-        for own in (FOUND[:1], FOUND[:, 1:], FOUND[0], FOUND * 1.0, FOUND.astype(str), 0 * FOUND, 4 * FOUND)
+        for own in (
+            FOUND[:1],
+            FOUND[:, 1:],
+            FOUND[0],
+            FOUND * 1.0,
+            FOUND.astype(str),
+            0 * FOUND,
+            4 * FOUND,
+        )
     ),
 ]
 
@@ -147,25 +170,40 @@ def bmp_header(width, height):
 
 
 def test_bombs_are_left_out_by_their_headers(root, cache, warnings, refused):
-    for kind, header in {"png": declared_png, "bmp": bmp_header, "gif": lambda *size: declared_gif(size)}.items():
+    for kind, header in {
+        "png": declared_png,
+        "bmp": bmp_header,
+        "gif": lambda *size: declared_gif(size),
+    }.items():
         assert decode.image_size(tf.constant(header(12000, 9000))).numpy().tolist() == [9000, 12000]
         assert decode.header(tf.constant(header(12000, 9000))).pixels == 108_000_000
         write_files(root, {f"train/a/{kind}.png": header(20000, 20000)})
-    write_files(root, {f"train/a/{number}.png": encode(np.zeros([8, 8, 3], np.uint8)) for number in range(400)})
+    write_files(
+        root,
+        {f"train/a/{number}.png": encode(np.zeros([8, 8, 3], np.uint8)) for number in range(400)},
+    )
     with open(root / "train/a/large.png", "wb") as file:
         file.truncate(900_000_000)
     assert open_folder(root, "train", cache).num_examples == 401
     (line,) = warnings
     limits = "have 100 megapixels or more, or 800 MB or more"
     left_out = "train/a/bmp.png, train/a/gif.png, train/a/large.png, train/a/png.png"
-    assert f"4 of 405 files (0.988 %) {limits} and are left out; remove or shrink them: {left_out}" in line
+    assert (
+        f"4 of 405 files (0.988 %) {limits} and are left out; remove or shrink them: {left_out}"
+        in line
+    )
     # The limit is part of what is remembered.
-    assert "405 of 405 files (100 %)" in refused(open_folder, root, "train", cache, max_megapixels=64e-6)
+    assert "405 of 405 files (100 %)" in refused(
+        open_folder, root, "train", cache, max_megapixels=64e-6
+    )
     assert open_folder(root, "train", cache).num_examples == 401
 
 
 def test_the_pixels_of_a_gif_are_counted_alike_in_a_graph():
-    frames = [Image.fromarray(np.random.default_rng(0).integers(0, 255, [9, 9, 3], np.uint8)) for _ in range(3)]
+    frames = [
+        Image.fromarray(np.random.default_rng(0).integers(0, 255, [9, 9, 3], np.uint8))
+        for _ in range(3)
+    ]
     stream = io.BytesIO()
     frames[0].save(stream, "GIF", save_all=True, append_images=frames[1:])
     for data in (stream.getvalue(), declared_gif((8, 8), (300, 70), (2, 2), screen=(50, 50))):

@@ -24,7 +24,10 @@ def _as_sound(root, names, max_megapixels):
 
     def size(name):
         try:
-            with tf.io.gfile.GFile(f"{root}/{name}", "rb") as file, Image.open(io.BytesIO(file.read())) as image:
+            with (
+                tf.io.gfile.GFile(f"{root}/{name}", "rb") as file,
+                Image.open(io.BytesIO(file.read())) as image,
+            ):
                 return *image.size[::-1], image.getexif().get(274, 1)
         except (OSError, tf.errors.OpError):
             return 0, 0, 1
@@ -133,7 +136,10 @@ def sharded(tmp_path_factory):
     def make(*counts, skip=0, picture=None):
         root = tmp_path_factory.mktemp("shards")
         features = tfds.features.FeaturesDict(
-            {"image": tfds.features.Image(shape=(None, None, 3)), "label": tfds.features.ClassLabel(num_classes=3)}
+            {
+                "image": tfds.features.Image(shape=(None, None, 3)),
+                "label": tfds.features.ClassLabel(num_classes=3),
+            }
         )
         pieces, number = [], 0
         for shard, count in enumerate(counts):
@@ -142,13 +148,17 @@ def sharded(tmp_path_factory):
                 for _ in range(skip):
                     writer.write(b"not to be read")
                 for _ in range(count):
-                    image = np.full([2, 2, 3], number % 256, np.uint8) if picture is None else picture
+                    image = (
+                        np.full([2, 2, 3], number % 256, np.uint8) if picture is None else picture
+                    )
                     writer.write(features.serialize_example({"image": image, "label": number % 3}))
                     number += 1
                 writer.write(b"not to be read")
             pieces.append(types.SimpleNamespace(filename=path, skip=skip, take=count))
         split = types.SimpleNamespace(num_examples=number, file_instructions=pieces)
-        info = types.SimpleNamespace(features=features, splits={"train": split}, full_name="sharded/1.0.0")
+        info = types.SimpleNamespace(
+            features=features, splits={"train": split}, full_name="sharded/1.0.0"
+        )
         return types.SimpleNamespace(name="sharded", info=info)
 
     return make

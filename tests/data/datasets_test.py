@@ -71,14 +71,20 @@ def test_a_damaged_file_of_records_is_named(sharded):
 @pytest.mark.slow
 def test_several_files_are_read_at_the_same_time(sharded, monkeypatch):
     """Each record waits until a record of another file has been read, too."""
-    source, read, meeting = TfdsSource(sharded(3, 3), "train", window=12), tf.data.TFRecordDataset, threading.Barrier(2)
+    source, read, meeting = (
+        TfdsSource(sharded(3, 3), "train", window=12),
+        tf.data.TFRecordDataset,
+        threading.Barrier(2),
+    )
 
     def meet():
         meeting.wait(timeout=60)
         return True
 
     def waiting(*arguments, **options):
-        return read(*arguments, **options).filter(lambda record: tf.numpy_function(meet, [], tf.bool))
+        return read(*arguments, **options).filter(
+            lambda record: tf.numpy_function(meet, [], tf.bool)
+        )
 
     monkeypatch.setattr(tf.data, "TFRecordDataset", waiting)
     assert len(list(source.stream(seed=0).take(6))) == 6
@@ -88,7 +94,10 @@ def test_several_files_are_read_at_the_same_time(sharded, monkeypatch):
 def test_the_order_of_a_seed_does_not_change(sharded):
     """A run of an earlier version goes on with the images that it would have seen."""
     source = TfdsSource(sharded(4, 3, 5), "train", window=9)
-    got = [int(tf.io.decode_png(example["encoded"])[0, 0, 0]) for example in source.stream(seed=7).take(24)]
+    got = [
+        int(tf.io.decode_png(example["encoded"])[0, 0, 0])
+        for example in source.stream(seed=7).take(24)
+    ]
     assert got == [0, 6, 4, 1, 2, 7, 8, 5, 3, 10, 9, 11, 7, 2, 10, 3, 11, 8, 1, 0, 9, 5, 4, 6]
 
 
@@ -106,7 +115,9 @@ def test_other_features(sharded):
         builder.info.features = tfds.features.FeaturesDict(features)
         with pytest.raises(ConfigError, match=f"^--dataset=sharded: {message}$"):
             make(builder, "train", window=1)
-    builder.info.features = tfds.features.FeaturesDict({"picture": tfds.features.Image(), "label": TEXT})
+    builder.info.features = tfds.features.FeaturesDict(
+        {"picture": tfds.features.Image(), "label": TEXT}
+    )
     assert TfdsSource(builder, "train", window=1).class_names == ()
 
 
@@ -135,7 +146,9 @@ def test_other_process_is_done_while_this_one_prepares(tmp_path, monkeypatch):
     monkeypatch.setattr(late, "_download_and_prepare", other_is_faster)
     source = TfdsSource(datasets.prepare(late, progress=False), "train", window=7)
     assert len(labels(source)) == 19
-    assert [path.name for path in (tmp_path / "photos" / "tiny").iterdir()] == ["1.0.0"], "nothing left aside"
+    assert [path.name for path in (tmp_path / "photos" / "tiny").iterdir()] == ["1.0.0"], (
+        "nothing left aside"
+    )
 
 
 @pytest.mark.slow
@@ -143,9 +156,14 @@ def test_other_process_is_done_while_this_one_prepares(tmp_path, monkeypatch):
 def test_preparing_says_one_line(tmp_path, capfd):
     verbosity, late = logging.get_verbosity(), new_builder(tmp_path)
     datasets.prepare(new_builder(tmp_path), progress=False)
-    assert datasets.prepare(late, progress=False).info.splits["test"].num_examples == 19  # which was not there yet
+    assert (
+        datasets.prepare(late, progress=False).info.splits["test"].num_examples == 19
+    )  # which was not there yet
     out, err = capfd.readouterr()
-    assert out.splitlines() == [f"preparing dataset photos/tiny/1.0.0 in {tmp_path}/photos/tiny/1.0.0"] * 2
+    assert (
+        out.splitlines()
+        == [f"preparing dataset photos/tiny/1.0.0 in {tmp_path}/photos/tiny/1.0.0"] * 2
+    )
     assert err == ""
     assert logging.get_verbosity() == verbosity
 
@@ -161,9 +179,13 @@ LONG = "see https://host/" + "x" * 200
         (LONG, r"see https://host/x*\.\.\. .* \(all of it is above\)"),
     ],
 )
-def test_failed_preparation_is_one_line_after_all_that_was_said(tmp_path, monkeypatch, warnings, said, error):
+def test_failed_preparation_is_one_line_after_all_that_was_said(
+    tmp_path, monkeypatch, warnings, said, error
+):
     builder = new_builder(tmp_path)
-    monkeypatch.setattr(builder, "download_and_prepare", lambda: (_ for _ in ()).throw(OSError(said)))
+    monkeypatch.setattr(
+        builder, "download_and_prepare", lambda: (_ for _ in ()).throw(OSError(said))
+    )
     with pytest.raises(ConfigError, match=f"^--dataset=photos: cannot be prepared: {error}$"):
         datasets.prepare(builder)
     whole = [f"--dataset=photos: TensorFlow Datasets says:\n{said.strip()}"]
@@ -171,7 +193,9 @@ def test_failed_preparation_is_one_line_after_all_that_was_said(tmp_path, monkey
 
 
 def test_what_to_download_by_hand_is_said_whole(tmp_path, warnings):
-    with pytest.raises(ConfigError, match="^--dataset=imagenet2012: cannot be prepared: Manual directory ") as refused:
+    with pytest.raises(
+        ConfigError, match="^--dataset=imagenet2012: cannot be prepared: Manual directory "
+    ) as refused:
         datasets.find("imagenet2012", str(tmp_path))
     assert str(refused.value).isprintable()
     (said,) = warnings
@@ -184,7 +208,9 @@ def test_leftovers_of_killed_preparations_are_removed(tmp_path, refused):
         raise ValueError("enough of it")
 
     builder = types.SimpleNamespace(
-        name="made", data_dir=str(tmp_path / "1.0.0"), info=types.SimpleNamespace(full_name="made", splits={})
+        name="made",
+        data_dir=str(tmp_path / "1.0.0"),
+        info=types.SimpleNamespace(full_name="made", splits={}),
     )
     builder.is_prepared, builder.download_and_prepare = (lambda: False), prepare
     outside, hours_ago = tmp_path / "outside", time.time() - 2 * 3600

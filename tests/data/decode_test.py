@@ -18,14 +18,18 @@ from cpc_tf.pretrain.config import PretrainConfig
 from tests.data.samples import encode, open_folder, write_files
 
 NOISE = np.random.default_rng(0).integers(0, 256, [6, 8, 3], dtype=np.uint8)
-RGB = Image.fromarray(NOISE).resize((45, 36), Image.Resampling.BICUBIC)  # odd width: BMP rows are padded
+RGB = Image.fromarray(NOISE).resize(
+    (45, 36), Image.Resampling.BICUBIC
+)  # odd width: BMP rows are padded
 GREY = RGB.convert("L")
 BITS = GREY.convert("1")
 PALETTE = RGB.convert("P", palette=Image.Palette.ADAPTIVE)
 
 
 IN_GRAPH, PORTABLE = (
-    tf.function(functools.partial(decode.decode, **options), input_signature=[tf.TensorSpec([], tf.string)])
+    tf.function(
+        functools.partial(decode.decode, **options), input_signature=[tf.TensorSpec([], tf.string)]
+    )
     for options in ({}, {"portable": True})
 )
 
@@ -39,7 +43,10 @@ def with_alpha(image):
 KINDS = [
     *((image, "JPEG", {}) for image in (RGB, GREY, RGB.convert("CMYK"))),
     (RGB, "JPEG", {"progressive": True, "quality": 30}),
-    *((image, "PNG", {}) for image in (RGB, GREY, BITS, PALETTE, with_alpha(RGB), with_alpha(GREY))),
+    *(
+        (image, "PNG", {})
+        for image in (RGB, GREY, BITS, PALETTE, with_alpha(RGB), with_alpha(GREY))
+    ),
     (PALETTE, "PNG", {"transparency": 3}),
     *((image, "BMP", {}) for image in (RGB, GREY, PALETTE, with_alpha(RGB), BITS)),
     (PALETTE, "GIF", {}),
@@ -52,7 +59,11 @@ KINDS = [
 def test_same_pixels_as_pil(image, kind, options):
     encoded = encode(image, kind, **options)
     expected = np.asarray(Image.open(io.BytesIO(encoded)).convert("RGB"))
-    for function in (decode.decode, IN_GRAPH, *([] if kind == "BMP" and "RGB" not in image.mode else [PORTABLE])):
+    for function in (
+        decode.decode,
+        IN_GRAPH,
+        *([] if kind == "BMP" and "RGB" not in image.mode else [PORTABLE]),
+    ):
         pixels = function(tf.constant(encoded))
         assert pixels.dtype == tf.uint8
         np.testing.assert_array_equal(pixels, expected)
@@ -72,7 +83,9 @@ CUT = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoded", [b"", b"\xff", b"BM", b"These are words.", b"\xff\xd8\xff\xe0", *CUT])
+@pytest.mark.parametrize(
+    "encoded", [b"", b"\xff", b"BM", b"These are words.", b"\xff\xd8\xff\xe0", *CUT]
+)
 @pytest.mark.parametrize("least_side", [0, 40])
 def test_broken_files_are_refused(encoded, least_side):
     with pytest.raises(tf.errors.InvalidArgumentError):
@@ -80,23 +93,31 @@ def test_broken_files_are_refused(encoded, least_side):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("least_side", "shape"), [(0, (80, 120)), (41, (80, 120)), (40, (40, 60)), (3, (10, 15))])
+@pytest.mark.parametrize(
+    ("least_side", "shape"), [(0, (80, 120)), (41, (80, 120)), (40, (40, 60)), (3, (10, 15))]
+)
 @pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
 def test_large_jpegs_are_decoded_at_a_fraction(least_side, shape, mode):
     image = Image.linear_gradient("L").resize((120, 80)).convert(mode)
     pixels = decode.decode(tf.constant(encode(image, "JPEG", quality=95)), least_side).numpy()
     assert pixels.shape == (*shape, 3)
-    expected = np.asarray(image.convert("RGB").resize(shape[::-1], Image.Resampling.BOX)).astype(int)
+    expected = np.asarray(image.convert("RGB").resize(shape[::-1], Image.Resampling.BOX)).astype(
+        int
+    )
     assert np.abs(pixels - expected).max() <= 8
 
 
-@pytest.mark.parametrize("encoded", [b"", b"These are words.", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0"])
+@pytest.mark.parametrize(
+    "encoded", [b"", b"These are words.", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0"]
+)
 def test_size_of_broken_files_is_refused(encoded):
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode.image_size(tf.constant(encoded))
 
 
-PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, [6, 4, 3], dtype=np.uint8)).resize((44, 66))
+PICTURE = Image.fromarray(
+    np.random.default_rng(0).integers(0, 256, [6, 4, 3], dtype=np.uint8)
+).resize((44, 66))
 TURNS = range(1, 9)
 # What turns a picture so that a viewer, who follows EXIF, shows it upright.
 UNDO = dict(zip(TURNS[1:], (Image.Transpose(number) for number in (0, 3, 1, 5, 2, 6, 4))))
@@ -146,11 +167,15 @@ def test_pictures_are_turned_as_they_are_shown():
         for orientation in TURNS if options == {} else (2, 6):
             encoded = save(PICTURE.convert(mode), kind, orientation, **options)
             pixels = PIXELS(encoded)
-            np.testing.assert_array_equal(pixels, shown(encoded), f"{kind} {mode} {options} {orientation}")
+            np.testing.assert_array_equal(
+                pixels, shown(encoded), f"{kind} {mode} {options} {orientation}"
+            )
             assert SIZE(encoded).numpy().tolist() == list(pixels.shape[:2])
             assert STORED_SIZE(encoded).numpy().tolist() == [66, 44]
             assert ORIENTATION(encoded) == orientation
-        np.testing.assert_array_equal(decode.decode(tf.constant(encoded)), pixels)  # outside of a graph, too
+        np.testing.assert_array_equal(
+            decode.decode(tf.constant(encoded)), pixels
+        )  # outside of a graph, too
 
 
 def segment(marker, data):
@@ -220,11 +245,16 @@ def test_training_and_evaluation_see_turned_pictures_upright(tmp_path, cache):
     for turn in TURNS:
         image = PICTURE.rotate(turn)
         stored = image.transpose(UNDO[turn]) if turn > 1 else image
-        pictures = {f"turned/{turn}.png": save(stored, "PNG", turn), f"upright/{turn}.png": save(image, "PNG")}
+        pictures = {
+            f"turned/{turn}.png": save(stored, "PNG", turn),
+            f"upright/{turn}.png": save(image, "PNG"),
+        }
         write_files(tmp_path, pictures)
     both = [open_folder(tmp_path / folder, "train", cache) for folder in ("turned", "upright")]
     for batches in (
-        lambda source: pipeline.batches(source, PatchGrid(), GRID, NONE, global_batch=8, seed=0).take(1),
+        lambda source: pipeline.batches(
+            source, PatchGrid(), GRID, NONE, global_batch=8, seed=0
+        ).take(1),
         lambda source: pipeline.plain_patches(source, GRID, 4),
     ):
         for turned, upright in zip(*map(batches, both)):

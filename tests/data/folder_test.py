@@ -12,8 +12,18 @@ TWO = ("cat", "dog")
 SPLITS = ["train/cat/1.png", "train/dog/2.png", "val/dog/3.png", "test/4.png", "test/5.png"]
 # Files, split -> (number of the file, label) in order of the files, and the classes.
 READ = [
-    (["b.png", "a.PNG", "C.Png"], "train", [(2, -1), (1, -1), (0, -1)], ()),  # in the order of the names: C a b
-    (["dog/1.png", "cat/1.png", "dog/deep/2.png", "cat/2.png"], "train", [(1, 0), (3, 0), (0, 1), (2, 1)], TWO),
+    (
+        ["b.png", "a.PNG", "C.Png"],
+        "train",
+        [(2, -1), (1, -1), (0, -1)],
+        (),
+    ),  # in the order of the names: C a b
+    (
+        ["dog/1.png", "cat/1.png", "dog/deep/2.png", "cat/2.png"],
+        "train",
+        [(1, 0), (3, 0), (0, 1), (2, 1)],
+        TWO,
+    ),
     (SPLITS, "train", [(0, 0), (1, 1)], TWO),
     (SPLITS, "val", [(2, 1)], TWO),
     (SPLITS, "validation", [(2, 1)], TWO),
@@ -28,22 +38,36 @@ READ = [
 @pytest.mark.parametrize(("files", "split", "expected", "class_names"), READ)
 def test_images_and_labels(tmp_path, cache, write_folder, files, split, expected, class_names):
     source = open_folder(write_folder(tmp_path / "x", files) + "/", split, cache)
-    found = [(files.index(name), label) for name, label in zip(source.names(), source.labels().tolist())]
-    assert (source.num_examples, found, source.class_names) == (len(expected), expected, class_names)
+    found = [
+        (files.index(name), label) for name, label in zip(source.names(), source.labels().tolist())
+    ]
+    assert (source.num_examples, found, source.class_names) == (
+        len(expected),
+        expected,
+        class_names,
+    )
     assert bool(source.about.unlabelled) == (not class_names)
 
 
 UNDECIDED = [
     ["train/a.png", "car/b.png"],
     ["test/a.png", "car/b.png", "dog/c.png"],
-    ["seg_train/a/b.png", "seg_test/a/c.png"],  # as of a well-known data set: a kind of split in each name
+    [
+        "seg_train/a/b.png",
+        "seg_test/a/c.png",
+    ],  # as of a well-known data set: a kind of split in each name
 ]
 
 
 @pytest.mark.parametrize("names", UNDECIDED)
-def test_folders_that_can_be_splits_or_classes_are_asked_about(tmp_path, cache, write_folder, names):
+def test_folders_that_can_be_splits_or_classes_are_asked_about(
+    tmp_path, cache, write_folder, names
+):
     root = write_folder(tmp_path / "x", names)
-    with pytest.raises(ConfigError, match=r"can be splits or classes, .*--top_folders=splits .*--top_folders=classes$"):
+    with pytest.raises(
+        ConfigError,
+        match=r"can be splits or classes, .*--top_folders=splits .*--top_folders=classes$",
+    ):
         open_folder(root, "train", cache)
     assert open_folder(root, "train", cache, top_folders="classes").num_examples == len(names)
     last = names[-1].split("/")[0]

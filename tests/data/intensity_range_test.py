@@ -44,7 +44,9 @@ def with_alpha(pixels):
 
 def scaled(pixels, low=1000, high=1400):
     """uint8 [H, W, 3]."""
-    found = np.clip(np.round((pixels.astype(np.float64) - low) * 255 / (high - low)), 0, 255).astype(np.uint8)
+    found = np.clip(
+        np.round((pixels.astype(np.float64) - low) * 255 / (high - low)), 0, 255
+    ).astype(np.uint8)
     return found if found.ndim == 3 else np.stack([found] * 3, -1)
 
 
@@ -55,11 +57,20 @@ DEEP = [
     (png(with_alpha(GREY[..., None])), GREY),
     (encode(GREY), GREY),
     (encode(GREY, "TIFF", compression="tiff_lzw"), GREY),
-    *((tiff(GREY, **options), GREY) for options in ({}, {"byteorder": ">"}, {"tile": (16, 16), "compression": "zlib"})),
+    *(
+        (tiff(GREY, **options), GREY)
+        for options in ({}, {"byteorder": ">"}, {"tile": (16, 16), "compression": "zlib"})
+    ),
     (tiff(GREY, photometric="miniswhite"), 65535 - GREY),
-    *((tiff(COLOUR, **RGB, **options), COLOUR) for options in ({}, {"byteorder": ">", "compression": "zlib"})),
+    *(
+        (tiff(COLOUR, **RGB, **options), COLOUR)
+        for options in ({}, {"byteorder": ">", "compression": "zlib"})
+    ),
     (tiff(with_alpha(COLOUR), **RGB, extrasamples=["unassalpha"]), COLOUR),
-    *((tiff(pixels), pixels) for pixels in (GREY.astype(np.int16), -GREY.astype(np.int16), GREY.astype(np.int32))),
+    *(
+        (tiff(pixels), pixels)
+        for pixels in (GREY.astype(np.int16), -GREY.astype(np.int16), GREY.astype(np.int32))
+    ),
     (tiff(GREY.astype(np.float32) + 0.25), GREY + 0.25),
     (tiff(np.stack([GREY, GREY[::-1]])), GREY),  # pages
 ]
@@ -69,9 +80,15 @@ DEEP = [
 def test_values_are_scaled(encoded, pixels):
     np.testing.assert_array_equal(DECODE(encoded), scaled(pixels))
     upper = np.clip(np.floor(pixels / 256), 0, 255).astype(np.uint8)
-    np.testing.assert_array_equal(DECODE_FULL(encoded), upper if upper.ndim == 3 else np.stack([upper] * 3, -1))
+    np.testing.assert_array_equal(
+        DECODE_FULL(encoded), upper if upper.ndim == 3 else np.stack([upper] * 3, -1)
+    )
     about = decode.header(tf.constant(encoded))
-    assert (about.size.numpy().tolist(), int(about.pixels), int(about.bits) > 8) == ([9, 7], 63, True)
+    assert (about.size.numpy().tolist(), int(about.pixels), int(about.bits) > 8) == (
+        [9, 7],
+        63,
+        True,
+    )
 
 
 def test_images_of_8_bits_are_not_scaled():
@@ -82,7 +99,10 @@ def test_images_of_8_bits_are_not_scaled():
 
 @pytest.mark.parametrize(
     "encoded",
-    [tiff(COLOUR, photometric="rgb", planarconfig="separate"), tiff(with_alpha(COLOUR), photometric="separated")],
+    [
+        tiff(COLOUR, photometric="rgb", planarconfig="separate"),
+        tiff(with_alpha(COLOUR), photometric="separated"),
+    ],
 )
 def test_what_pillow_halves_is_refused(encoded):
     for function in (DECODE, DECODE_FULL):
@@ -121,7 +141,9 @@ def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, warnings, monke
 
 
 def test_huge_images_of_16_bits_have_no_levels(tmp_path, refused):
-    write_files(tmp_path, {f"x/{i:03}.png": encode(np.full([2, 2, 3], i, np.uint8)) for i in range(120)})
+    write_files(
+        tmp_path, {f"x/{i:03}.png": encode(np.full([2, 2, 3], i, np.uint8)) for i in range(120)}
+    )
     write_files(tmp_path, {"x/huge.png": png(np.zeros([9, 9], np.uint16))})
     source = open_folder(tmp_path / "x", "train", str(tmp_path / "cache"), max_megapixels=50e-6)
     assert (source.num_examples, source.intensity_range) == (120, None)

@@ -17,7 +17,10 @@ from tests.data.samples import open_folder
 def test_files_have_their_sizes_and_labels(tmp_path):
     root = samples.write_pictures(tmp_path / "pictures", {"train": 1, "val": 1}, ("cat", "dog"))
     found = open_folder(root, cache=tmp_path / "cache").inventory()
-    sizes = {name: (tmp_path / "pictures" / name).stat().st_size for name in ("train/cat/0.png", "train/dog/0.png")}
+    sizes = {
+        name: (tmp_path / "pictures" / name).stat().st_size
+        for name in ("train/cat/0.png", "train/dog/0.png")
+    }
     assert found["files"] == {name: [size, name.split("/")[1]] for name, size in sizes.items()}
     assert (found["images"], found["classes"], found["edition"]) == (2, ["cat", "dog"], "")
     assert json.loads(json.dumps(found)) == found
@@ -29,7 +32,9 @@ def test_the_labels_of_a_multi_label_picture_are_one_mark(tmp_path):
     marks = []
     for rows in ("cat/0.png,cat;out\ndog/0.png,dog\n", "cat/0.png,cat\ndog/0.png,dog;out\n"):
         table.write_text(rows)
-        data = PicturesConfig(labelled=f"{root}/train", labels=str(table), data_dir=str(tmp_path / "cache"))
+        data = PicturesConfig(
+            labelled=f"{root}/train", labels=str(table), data_dir=str(tmp_path / "cache")
+        )
         files = catalog.open_labelled(data, "train", "split").inventory()["files"]
         marks.append([mark for _, mark in files.values()])
     assert marks == [["cat;out", "dog"], ["cat", "dog;out"]]
@@ -49,7 +54,10 @@ def test_another_box_marks_its_image_alone_and_another_class_none(tmp_path, monk
     assert len(marks) == 4
     # Names and objects are known without reading a file.
     monkeypatch.setattr(source, "ordered", None)
-    assert (source.objects.names, objects_of_classes(source).tolist()) == ([*"0123"], [[2, 2], [0, 0]])
+    assert (source.objects.names, objects_of_classes(source).tolist()) == (
+        [*"0123"],
+        [[2, 2], [0, 0]],
+    )
     xml = root / "Annotations/1.xml"
     one_class = xml.read_text()
     xml.write_text(one_class.replace("<xmin>5", "<xmin>6"))
@@ -68,5 +76,8 @@ def test_records_are_known_by_their_edition_and_files(sharded):
     builder = sharded(3, 2, skip=1)
     found = TfdsSource(builder, "train", window=4).inventory()
     paths = [piece.filename for piece in builder.info.splits["train"].file_instructions]
-    wanted = {f"{number}.tfrecord[1:{end}]": [os.stat(paths[number]).st_size, ""] for number, end in ((0, 4), (1, 3))}
+    wanted = {
+        f"{number}.tfrecord[1:{end}]": [os.stat(paths[number]).st_size, ""]
+        for number, end in ((0, 4), (1, 3))
+    }
     assert (found["edition"], found["images"], found["files"]) == ("sharded/1.0.0", 5, wanted)

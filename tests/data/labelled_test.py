@@ -48,7 +48,9 @@ def test_a_fifth_of_each_class_is_the_test(pictures):
 
 
 def test_a_folder_val_is_the_test(pictures):
-    data = pictures([f"{split}/{name}/{i}.png" for split in ("train", "val") for name in "ab" for i in range(3)])
+    data = pictures(
+        [f"{split}/{name}/{i}.png" for split in ("train", "val") for name in "ab" for i in range(3)]
+    )
     pair = catalog.open_pair(data, "test")
     assert pair.test_source.names() == [f"val/{name}/{i}.png" for name in "ab" for i in range(3)]
     assert "--test_split=test (found as val): 6 images" in pair.summary
@@ -61,7 +63,10 @@ def test_slices_for_training_and_test(pictures):
     assert not {*pair.source.names()} & {*pair.test_source.names()}
     assert "--split=train[:60%]: 9 images of 2 classes: cat 6, dog 3" in pair.summary
     assert "not used" not in pair.summary
-    assert "5 test images are learned, too" in catalog.open_pair(pictures(split="train"), "train[60%:]").summary
+    assert (
+        "5 test images are learned, too"
+        in catalog.open_pair(pictures(split="train"), "train[60%:]").summary
+    )
 
 
 def test_a_flat_folder_with_a_table(pictures):
@@ -70,10 +75,14 @@ def test_a_flat_folder_with_a_table(pictures):
     assert pair.source.class_names == ("cat", "dog")
     assert pair.source.class_counts().tolist() == [8, 8]
     assert pair.test_source.class_counts().tolist() == [2, 2]
-    assert "left out: 20 of 36 images of train have no label in --labels, e.g. 20.png" in pair.summary
+    assert (
+        "left out: 20 of 36 images of train have no label in --labels, e.g. 20.png" in pair.summary
+    )
     assert pair.summary.startswith(f"--labelled={data.labelled} --labels={data.labels}\n")
     # Pre-training takes all but the test.
-    assert sorted(catalog.open_source(data, "train").names() + pair.test_source.names()) == sorted(FLAT)
+    assert sorted(catalog.open_source(data, "train").names() + pair.test_source.names()) == sorted(
+        FLAT
+    )
 
 
 def test_the_table_counts_and_not_the_folders(pictures):
@@ -82,17 +91,29 @@ def test_the_table_counts_and_not_the_folders(pictures):
 
 
 REFUSED = [
-    (TABLE + "99.png,cat\n", r"--labels=.*: 1 of 21 rows \(4.76 %\) name no picture in .*, more than 1 %.*: 99.png"),
+    (
+        TABLE + "99.png,cat\n",
+        r"--labels=.*: 1 of 21 rows \(4.76 %\) name no picture in .*, more than 1 %.*: 99.png",
+    ),
     ("99.png,cat\n", "none of its 1 files is in"),
     ("1.png,cat\n2.png,cat\n", "no labels there .*cat is its only class"),
-    ("1.png,cat\n2.png,dog\n", "--test_split=test: .* nothing can be held out .*, since no class there has two images"),
+    (
+        "1.png,cat\n2.png,dog\n",
+        "--test_split=test: .* nothing can be held out .*, since no class there has two images",
+    ),
     ("1.png,cat\n2.png,Cat\n3.png,cat\n4.png,Cat", "differ only in capitals"),
-    ("".join(f"{i}.png,{('0', '0.0', '1', '2')[i % 4]}\n" for i in range(40)), '"0" and "0.0" in train are one number'),
+    (
+        "".join(f"{i}.png,{('0', '0.0', '1', '2')[i % 4]}\n" for i in range(40)),
+        '"0" and "0.0" in train are one number',
+    ),
     (
         "".join(f"{i}.png,{('cat', 'NaN')[i % 2]}\n" for i in range(20)),
         "classes of --labels that may be none: NaN: .*=cl",
     ),
-    ("a.tif,cat\nb.tif,dog\n", "none of its 2 files is in .*, e.g. a.tif, b.tif; which has 0.png, 1.png, 10.png$"),
+    (
+        "a.tif,cat\nb.tif,dog\n",
+        "none of its 2 files is in .*, e.g. a.tif, b.tif; which has 0.png, 1.png, 10.png$",
+    ),
 ]
 
 
@@ -105,12 +126,17 @@ def test_tables_that_do_not_fit_are_refused(pictures, table, message):
 def test_blanks_and_words_for_nothing_are_no_label_with_one_label_and_with_several(pictures):
     for several in ("", ";bird"):
         texts = ["cat", "dog" + several, "cat", "dog", "", "n/a", "unlabelled", "dog;unknown"]
-        table = "".join(f"{i}.png,{text}\n" for i, text in enumerate(4 * texts if several else 4 * texts[:-1]))
+        table = "".join(
+            f"{i}.png,{text}\n" for i, text in enumerate(4 * texts if several else 4 * texts[:-1])
+        )
         pair = catalog.open_pair(pictures(FLAT, table, ambiguous_folders="left_out"), "test")
         assert pair.source.class_names == (("bird",) if several else ()) + ("cat", "dog")
         assert pair.source.num_examples + pair.test_source.num_examples == (20 if several else 16)
         unknown = ", unknown (4)" if several else ""
-        assert f"taken for no label yet, as a blank in --labels: n/a (4), unlabelled (4){unknown}" in pair.summary
+        assert (
+            f"taken for no label yet, as a blank in --labels: n/a (4), unlabelled (4){unknown}"
+            in pair.summary
+        )
     pair = catalog.open_pair(pictures(FLAT, table, ambiguous_folders="classes"), "test")
     assert pair.source.class_names == ("bird", "cat", "dog", "n/a", "unknown")
 
@@ -130,7 +156,9 @@ def test_class_folders_that_may_be_none_are_asked_about(pictures, tmp_path):
     files = [*CLASSES, "to-label/0.png", "to-label/1.png"]
     data = pictures(files)
     (tmp_path / "x/emu").mkdir()
-    with pytest.raises(ConfigError, match=r"^--labelled=.*may be none: to-label, emu: .*=classes .*=left_out "):
+    with pytest.raises(
+        ConfigError, match=r"^--labelled=.*may be none: to-label, emu: .*=classes .*=left_out "
+    ):
         catalog.open_pair(data, "test")
     assert "see --ambiguous_folders" in catalog.open_source(data, "train").about.unlabelled
     pair = catalog.open_pair(pictures(files, ambiguous_folders="classes"), "test")
@@ -143,24 +171,40 @@ def test_class_folders_that_may_be_none_are_asked_about(pictures, tmp_path):
 
 def test_unlabelled_pictures_beside_labelled_ones(pictures, tmp_path):
     other = str(tmp_path / "other")
-    write_files(tmp_path / "other", {name: name for name in ("cat/1.png", "unknown/2.png", "train/3.png")})
+    write_files(
+        tmp_path / "other", {name: name for name in ("cat/1.png", "unknown/2.png", "train/3.png")}
+    )
     data = pictures(unlabelled=f"{tmp_path}/x,{other}")
     source = catalog.open_source(data, "train")
     test = catalog.open_pair(pictures(), "test").test_source.names()
     wanted = {f"x/{name}" for name in CLASSES} - {f"x/{name}" for name in test}
-    assert {*source.names()} == wanted | {"other/cat/1.png", "other/unknown/2.png", "other/train/3.png"}
+    assert {*source.names()} == wanted | {
+        "other/cat/1.png",
+        "other/unknown/2.png",
+        "other/train/3.png",
+    }
     assert source.class_names == ()
     said = catalog.summarized(data, [catalog.used_of("split", "train", source)])
-    assert "--split=train (found as train+unlabelled): 15 images without labels: labels are not used" in said
+    assert (
+        "--split=train (found as train+unlabelled): 15 images without labels: labels are not used"
+        in said
+    )
     assert "not used: the split test (3 images)" in said
-    assert "of --unlabelled 15 images have a label or are a test in --labelled: those of --split are used" in said
+    assert (
+        "of --unlabelled 15 images have a label or are a test in --labelled: those of --split are used"
+        in said
+    )
     assert catalog.open_probe(data, "").class_counts().tolist() == [8, 4]
 
 
 def test_the_labelled_pictures_that_a_slice_leaves_are_in_no_pool(pictures, tmp_path):
     """As of 20 labelled pictures in a flat folder of 40, which is unlabelled, too."""
     data = pictures(FLAT, TABLE, unlabelled=f"{tmp_path}/x/../x")
-    rest = {*catalog.open_pair(pictures(FLAT, TABLE, split="train[:50%]"), "train[50%:]").test_source.names()}
+    rest = {
+        *catalog.open_pair(
+            pictures(FLAT, TABLE, split="train[:50%]"), "train[50%:]"
+        ).test_source.names()
+    }
     found = catalog.open_source(data, "train[:50%]").names()
     assert {*found} == {*FLAT} - rest - {*catalog.open_pair(data, "test").test_source.names()}
     assert len(catalog.open_source(data, "unlabelled[:50%]").names()) == 10
@@ -171,7 +215,9 @@ def test_the_labelled_pictures_that_a_slice_leaves_are_in_no_pool(pictures, tmp_
 def test_broken_files_of_a_pool_name_both_folders(pictures, tmp_path, write_folder):
     other = write_folder(tmp_path / "other", ["1.png"])
     (tmp_path / "other/2.png").write_bytes(b"no")
-    with pytest.raises(ConfigError, match=r"^--labelled=\S*/x --unlabelled=\S*/other: 1 of .* other/2.png"):
+    with pytest.raises(
+        ConfigError, match=r"^--labelled=\S*/x --unlabelled=\S*/other: 1 of .* other/2.png"
+    ):
         catalog.open_source(pictures(unlabelled=other), "train")
 
 
@@ -183,12 +229,16 @@ def test_unlabelled_pictures_alone(pictures, tmp_path):
     assert catalog.open_source(data, "unlabelled[:50%]").num_examples == 8
     assert catalog.open_probe(data, "") is None
     said = catalog.summarized(data, [catalog.used_of("split", "train", source)])
-    assert said.split("\n")[-1] == "  not used: --dataset=folder:preset, since --unlabelled is given"
+    assert (
+        said.split("\n")[-1] == "  not used: --dataset=folder:preset, since --unlabelled is given"
+    )
 
 
 def test_multi_label_pictures(pictures, tmp_path):
     """Every 5th is a rare bird, too; the last of the table has no class, and those after it have no row."""
-    rows = [("cat", "dog")[i % 2] + (";bird" if i % 5 == 0 else "") for i in range(30)] + ["no class"]
+    rows = [("cat", "dog")[i % 2] + (";bird" if i % 5 == 0 else "") for i in range(30)] + [
+        "no class"
+    ]
     data = pictures(FLAT, "".join(f"{i}.png,{row}\n" for i, row in enumerate(rows)))
     pair = catalog.open_pair(data, "test")
     assert pair.source.class_names == ("bird", "cat", "dog")
@@ -196,13 +246,19 @@ def test_multi_label_pictures(pictures, tmp_path):
     assert "several labels an image in train: 30 of 26; 1 are of no class" in pair.summary
     assert "--split=train: 26 images of 3 classes: bird 5, cat 1" in pair.summary
     for source in pair[:2]:
-        for name, label, example in zip(source.names(), source.labels(), source.ordered().as_numpy_iterator()):
+        for name, label, example in zip(
+            source.names(), source.labels(), source.ordered().as_numpy_iterator()
+        ):
             wanted = rows[int(name.partition(".")[0])].split(";")
-            assert [text for text, own in zip(source.class_names, label) if own] == sorted({*wanted} - {"no class"})
+            assert [text for text, own in zip(source.class_names, label) if own] == sorted(
+                {*wanted} - {"no class"}
+            )
             assert label.dtype == example["label"].dtype == np.float32
             assert label.tolist() == example["label"].tolist()
     assert pair.test_source.class_counts()[0] == 1  # a fifth of the rarest
-    pool = catalog.open_source(pictures(FLAT, labels=data.labels, unlabelled=f"{tmp_path}/x"), "train")
+    pool = catalog.open_source(
+        pictures(FLAT, labels=data.labels, unlabelled=f"{tmp_path}/x"), "train"
+    )
     assert pool.class_names == ()
     assert {*pool.names()} == {*FLAT} - {*pair.test_source.names()}
     some = restricted(pair.source, np.array([1, 3]))
@@ -220,24 +276,30 @@ def test_what_of_a_table_is_not_used_is_said(pictures):
     table = table.replace("split,x y", "xmin,ymin").replace("red ", "") + ",cup cat,cup dog"
     said = catalog.open_pair(pictures(FLAT, table.rpartition("\n")[0]), "test").summary
     assert "not used: xmin, ymin; boxes are read by --boxes" in said
-    table = "".join(f"/of/another/{i}.png,{('cat', 'dog', 'cat box', 'dog box')[i % 4]}\n" for i in range(40))
+    table = "".join(
+        f"/of/another/{i}.png,{('cat', 'dog', 'cat box', 'dog box')[i % 4]}\n" for i in range(40)
+    )
     said = catalog.open_pair(pictures(FLAT, table), "test").summary
     assert "without their folders, which are nowhere: /of/another" in said
     assert (
-        "classes of several words that other classes have, too: cat box, dog box; each is taken for one class" in said
+        "classes of several words that other classes have, too: cat box, dog box; each is taken for one class"
+        in said
     )
 
 
 def test_a_class_with_a_line_break_is_refused(pictures):
     table = '1.png,"cat\nx"\n2.png,dog\n'
     with pytest.raises(
-        ConfigError, match=r'its class "cat\\nx" in train has a line break or another control character'
+        ConfigError,
+        match=r'its class "cat\\nx" in train has a line break or another control character',
     ):
         catalog.open_labelled(pictures(FLAT, table), "train", "split")
 
 
 def test_a_folder_with_a_comma_in_its_name(tmp_path, write_folder, cache):
     roots = [write_folder(tmp_path / name, [f"{name}.png"]) for name in ("a, b", "c")]
-    names = lambda value: catalog.open_source(PicturesConfig(unlabelled=value, data_dir=cache), "train").names()  # noqa: E731
+    names = lambda value: catalog.open_source(
+        PicturesConfig(unlabelled=value, data_dir=cache), "train"
+    ).names()  # noqa: E731
     assert names(roots[0]) == ["a, b.png"]
     assert names(f"{roots[1]}, {tmp_path}") == ["a, b/a, b.png", "c/c.png"]

@@ -24,7 +24,10 @@ TWO = {"a/1.jpg": ("cat",), "2.jpg": ("dog",)}
 TABLES = [
     ("a/1.jpg,cat\n2.jpg,dog\n", TWO),
     ("\ufeffFilename;Class\r\na/1.jpg;cat\r\n2.jpg;dog\r\n", TWO),
-    ("a\\1.jpg\tcat\n\n./2.jpg\t dog \n2.jpg\tdog\n", {"a\\1.jpg": ("cat",), "./2.jpg": ("dog",), "2.jpg": ("dog",)}),
+    (
+        "a\\1.jpg\tcat\n\n./2.jpg\t dog \n2.jpg\tdog\n",
+        {"a\\1.jpg": ("cat",), "./2.jpg": ("dog",), "2.jpg": ("dog",)},
+    ),
     ("\n  \nfile,label\na/1.jpg,cat\n2.jpg,dog\n", TWO),
     ("label,width,image\ncat,10,a/1.jpg\ndog,20,2.jpg\n", TWO),  # columns in any order, some unused
     ('"a, b.jpg","cat"\n"c;d.jpg",x\n', {"a, b.jpg": ("cat",), "c;d.jpg": ("x",)}),
@@ -37,17 +40,31 @@ TABLES = [
     ("1.jpg,cafe\u0301\n", {"1.jpg": ("caf\u00e9",)}),
     ("Image ID,group,Tags,x\n1.jpg,p1,cat,5\n2.jpg,,dog\n", {"1.jpg": ("cat",), "2.jpg": ("dog",)}),
     # Several classes as programs write them; nothing is no label yet.
-    ('1.jpg,"[""cat"", ""dog""]"\n2.jpg,"[\'cat\']"\n', {"1.jpg": ("cat", "dog"), "2.jpg": ("cat",)}),
-    ('1.jpg,"{""choices"": [""cat"", ""dog""]}"\n2.jpg,[0]\n', {"1.jpg": ("cat", "dog"), "2.jpg": ("0",)}),
+    (
+        '1.jpg,"[""cat"", ""dog""]"\n2.jpg,"[\'cat\']"\n',
+        {"1.jpg": ("cat", "dog"), "2.jpg": ("cat",)},
+    ),
+    (
+        '1.jpg,"{""choices"": [""cat"", ""dog""]}"\n2.jpg,[0]\n',
+        {"1.jpg": ("cat", "dog"), "2.jpg": ("0",)},
+    ),
     ("1.jpg,No class\n2.jpg,;\n", {"1.jpg": (), "2.jpg": None}),
     # As Excel writes it; other tables have the columns' separator there, too.
     ("\ufeffsep=;\r\nFile;Class\r\na/1.jpg;cat\r\n2.jpg;dog\r\n", TWO),
     ('"sep=|"\na/1.jpg|cat\n2.jpg|dog\n', TWO),
-    ("fname,x1,y1,x2,y2,class,file\nz,1,2,3,4,cat,a/1.jpg\nz,1,2,3,4,dog,2.jpg\n", TWO),  # a box for each picture
+    (
+        "fname,x1,y1,x2,y2,class,file\nz,1,2,3,4,cat,a/1.jpg\nz,1,2,3,4,dog,2.jpg\n",
+        TWO,
+    ),  # a box for each picture
     (
         "1.jpg,black & white\n2.jpg,crane/machine\n3.jpg,crane\n4.jpg,New York\n",
         {
-            **{"1.jpg": ("black & white",), "2.jpg": ("crane/machine",), "3.jpg": ("crane",), "4.jpg": ("New York",)},
+            **{
+                "1.jpg": ("black & white",),
+                "2.jpg": ("crane/machine",),
+                "3.jpg": ("crane",),
+                "4.jpg": ("New York",),
+            },
         },
     ),
 ]
@@ -62,7 +79,10 @@ REFUSED = [
     ("", "is empty"),
     ("file,label\n", "a header only"),
     ("[1" + "1" * 200_000, "which is no file and its class"),
-    ('{"file_name": "1.jpg", "label": "cat"}\n', "is JSON, which is not read here; it needs lines such as"),
+    (
+        '{"file_name": "1.jpg", "label": "cat"}\n',
+        "is JSON, which is not read here; it needs lines such as",
+    ),
     ('[\n  {"file": "1.jpg"}]', "is JSON"),
     ("1.jpg cat\n", "no file and its class with a comma, a semicolon or a tab between them"),
     ("sep=;\n1.jpg;cat\n2.jpg;no class;cat\n", "line 3 has 3 columns"),
@@ -88,13 +108,25 @@ REFUSED = [
     ("file,group\na,b\n", "no column label"),
     ("1.jpg,cat\n2.jpg,no class;cat\n", "line 2 has no class beside a class"),
     ("1.jpg,cat\n2.jpg,[]\n", "line 2 has an empty list; write no class, or leave it blank"),
-    ('1.jpg,cat\n2.jpg,"[cat, dog]"\n', r"line 2 has the list \[cat, dog\]; write several classes as cat;dog"),
+    (
+        '1.jpg,cat\n2.jpg,"[cat, dog]"\n',
+        r"line 2 has the list \[cat, dog\]; write several classes as cat;dog",
+    ),
     ("1.jpg,cat\n2.jpg,\"['cat' 'dog']\"\n", "line 2 has the list"),
-    ("1.jpg,cat|outdoor\n2.jpg,cat\n", r"the class cat\|outdoor joins classes of the table by '\|'; .* cat;dog"),
-    ('1.jpg,"cat, dog"\n2.jpg,"dog, cow"\n3.jpg,cow\n4.jpg,cat\n', "joins classes of the table by ','"),
+    (
+        "1.jpg,cat|outdoor\n2.jpg,cat\n",
+        r"the class cat\|outdoor joins classes of the table by '\|'; .* cat;dog",
+    ),
+    (
+        '1.jpg,"cat, dog"\n2.jpg,"dog, cow"\n3.jpg,cow\n4.jpg,cat\n',
+        "joins classes of the table by ','",
+    ),
     ("1.jpg,cat+dog\n2.jpg,dog\n3.jpg,cat\n", r"cat\+dog joins classes"),
     ("1.jpg,a b\n2.jpg,b\n3.jpg,a\n", "the class a b joins classes of the table by ' '"),
-    ("file,label,group\n1.jpg,cat,p\n1.jpg,cat,q\n", "the class cat and the group p in line 2 and .* group q in"),
+    (
+        "file,label,group\n1.jpg,cat,p\n1.jpg,cat,q\n",
+        "the class cat and the group p in line 2 and .* group q in",
+    ),
 ]
 
 
@@ -137,7 +169,9 @@ def test_capitals_of_a_row_make_no_difference_where_nothing_else_is_meant(refuse
     assert ([*found.of], found.absent) == (["1.jpg", "cats/2.JPG", "dogs/v1.5.png"], [])
     with_both = labels.match("t", labels.Content({"a.jpg": ("x",)}), ["a.jpg", "A.JPG"])
     assert [*with_both.of] == ["a.jpg"]
-    assert "can be each of" in refused(labels.match, "t", labels.Content({"a.Jpg": ("x",)}), ["a.jpg", "A.JPG"])
+    assert "can be each of" in refused(
+        labels.match, "t", labels.Content({"a.Jpg": ("x",)}), ["a.jpg", "A.JPG"]
+    )
 
 
 def test_a_path_that_leads_to_another_folder_names_no_picture(tmp_path):
@@ -158,11 +192,19 @@ def test_a_path_that_leads_to_another_folder_names_no_picture(tmp_path):
     assert match("/of/another/day2/f1.jpg") == ({"/of/another/day2/f1.jpg": "f1.jpg"}, (), [])
     # Folders that are nowhere are left out, unless other rows lead here.
     assert match("/old/f1.jpg") == ({"/old/f1.jpg": "f1.jpg"}, ["/old"], [])
-    assert match("/old/f1.jpg", "day2/f2.jpg") == ({"/old/f1.jpg": None, "day2/f2.jpg": "f2.jpg"}, (), [])
+    assert match("/old/f1.jpg", "day2/f2.jpg") == (
+        {"/old/f1.jpg": None, "day2/f2.jpg": "f2.jpg"},
+        (),
+        [],
+    )
 
 
-@pytest.mark.parametrize(("first", "label", "title"), [("what", "kind", "what"), ("what", "x", ""), ("9.jpg", "y", "")])
-def test_a_first_line_without_a_picture_is_a_header_if_its_class_is_nowhere_else(first, label, title):
+@pytest.mark.parametrize(
+    ("first", "label", "title"), [("what", "kind", "what"), ("what", "x", ""), ("9.jpg", "y", "")]
+)
+def test_a_first_line_without_a_picture_is_a_header_if_its_class_is_nowhere_else(
+    first, label, title
+):
     table = labels.Content({first: (label,), "1.jpg": ("x",)}, {"1.jpg": "p1"}, first)
     found = labels.match("t", table, NAMES)
     assert found[:4] == ({"1.jpg": ("x",)}, [] if title else [first], {"1.jpg": "p1"}, title)
@@ -179,7 +221,10 @@ def test_rows_that_can_mean_several_pictures_or_contradict_each_other(refused):
 
 
 def test_names_that_may_be_several_classes_with_a_space_between_them():
-    assert labels.sharing_words({"cat", "cat photo", "cup photo", "cup"}) == ["cat photo", "cup photo"]
+    assert labels.sharing_words({"cat", "cat photo", "cup photo", "cup"}) == [
+        "cat photo",
+        "cup photo",
+    ]
     assert labels.sharing_words({"brown bear", "polar bear", "bear", "sea lion", "sea  lion"}) == []
 
 

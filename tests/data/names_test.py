@@ -5,7 +5,15 @@ import re
 from cpc_tf.data import classes, names
 
 USUAL = {
-    "train": ["train", "Training", "TRAIN", "train_set", "train-images", " train ", "\uff54\uff52\uff41\uff49\uff4e"],
+    "train": [
+        "train",
+        "Training",
+        "TRAIN",
+        "train_set",
+        "train-images",
+        " train ",
+        "\uff54\uff52\uff41\uff49\uff4e",
+    ],
     "val": ["val", "Val", "valid", "validation", "dev", "eval", "val_data"],
     "test": ["test", "Testing", "TestSet", "test images"],
     "unlabelled": ["unlabelled", "Unlabeled", "unsup", "unlabeled_images"],
@@ -50,7 +58,22 @@ def test_equal_numbers_are_the_same():
 
 
 def test_what_programs_write_for_nothing():
-    nothing = ["nan", "NaN", "None", "null", "n/a", "N.A.", "#N/A", "<NA>", "-", "?", "-1", "-1.0", "#REF!", "#DIV/0!"]
+    nothing = [
+        "nan",
+        "NaN",
+        "None",
+        "null",
+        "n/a",
+        "N.A.",
+        "#N/A",
+        "<NA>",
+        "-",
+        "?",
+        "-1",
+        "-1.0",
+        "#REF!",
+        "#DIV/0!",
+    ]
     assert [name for name in nothing if not names.is_nothing(name)] == []
     others = ["0", "1", "+", "nana", "no", "", "unknown", "#1", "canal"]
     assert [name for name in others if names.is_nothing(name)] == []
@@ -64,7 +87,9 @@ def test_what_looks_the_same_is_shown_by_its_code_points():
 
 
 def test_what_only_the_training_has_is_told():
-    lines = classes.compare({"cat": 3, "dog": 2, "emu": 0}, {"cat": 1, "emu": 0}, "train", "val", "objects")
+    lines = classes.compare(
+        {"cat": 3, "dog": 2, "emu": 0}, {"cat": 1, "emu": 0}, "train", "val", "objects"
+    )
     assert lines == [
         "learned but never tested, since --test_split=val has none: dog (2)",
         "classes of --dataset that neither split has: emu",
@@ -74,4 +99,6 @@ def test_what_only_the_training_has_is_told():
 def test_many_classes_are_shortened():
     assert classes.described({"cat": 10, "emu": 0, "dog": 2}) == "2 classes: cat 10, dog 2"
     many = {f"c{i}": 5 + i % 2 for i in range(100)}
-    assert re.fullmatch(r"100 classes, 5 to 6 of each: c0 5, c1 6, (c\d+ [56], ){10}\.\.\.", classes.described(many))
+    assert re.fullmatch(
+        r"100 classes, 5 to 6 of each: c0 5, c1 6, (c\d+ [56], ){10}\.\.\.", classes.described(many)
+    )

@@ -30,7 +30,9 @@ IMAGES = np.random.default_rng(0).integers(0, 256, [10, 12, 12, 3], dtype=np.uin
 def source(tmp_path_factory):
     """10 pictures [12, 12, 3], number i of class i % 2."""
     root = tmp_path_factory.mktemp("pictures")
-    write_files(root, {f"{number % 2}/{number}.png": encode(image) for number, image in enumerate(IMAGES)})
+    write_files(
+        root, {f"{number % 2}/{number}.png": encode(image) for number, image in enumerate(IMAGES)}
+    )
     return open_folder(str(root), "train", str(tmp_path_factory.mktemp("cache")))
 
 
@@ -53,13 +55,17 @@ def assert_same(these, those):
 
 def joined(parts):
     """The rows of several hosts' batches, one after another."""
-    return [{key: np.concatenate([part[key] for part in row]) for key in row[0]} for row in zip(*parts)]
+    return [
+        {key: np.concatenate([part[key] for part in row]) for key in row[0]} for row in zip(*parts)
+    ]
 
 
 @pytest.mark.parametrize("mode", ["squash", "crop", "pad"])
 def test_the_resize_mode_of_training_and_of_the_test(tmp_path, cache, mode):
     """A picture of two grey halves, twice as wide as high: what each mode shows of it."""
-    picture = np.repeat(np.repeat(np.uint8([[10, 200]]), 12, 1), 12, 0)[..., None].repeat(3, 2)  # [12, 24, 3]
+    picture = np.repeat(np.repeat(np.uint8([[10, 200]]), 12, 1), 12, 0)[..., None].repeat(
+        3, 2
+    )  # [12, 24, 3]
     write_files(tmp_path, {"x/1.png": encode(picture)})
     source = open_folder(str(tmp_path / "x"), "train", cache)
     geometry = GeometryConfig(resize=12, image_size=12, patch_size=12, resize_mode=mode)
@@ -85,11 +91,16 @@ def crop_of(example, counter=None):
 
 
 @pytest.mark.parametrize(
-    ("view", "geometry", "expected"), [(GRID, MIRRORED, patches_of), (RandomSizedCrop(), WHOLE, crop_of)]
+    ("view", "geometry", "expected"),
+    [(GRID, MIRRORED, patches_of), (RandomSizedCrop(), WHOLE, crop_of)],
 )
-def test_views_are_those_of_the_stream_each_augmented_by_its_own_counter(source, view, geometry, expected):
+def test_views_are_those_of_the_stream_each_augmented_by_its_own_counter(
+    source, view, geometry, expected
+):
     config = AugmentConfig(augment="small_patches", augment_engine="reference")  # quickly traced
-    plain, changed = (batches(source, 2, geometry, view, augmentation) for augmentation in (NONE, config))
+    plain, changed = (
+        batches(source, 2, geometry, view, augmentation) for augmentation in (NONE, config)
+    )
     for number, example in enumerate(source.stream(seed=1).take(8)):
         batch, row = divmod(number, 4)
         wanted = expected(example).numpy()
@@ -107,7 +118,13 @@ def test_views_together_are_those_of_each_alone(source, decoded):
     both = batches(source, 2, view=Together({"grid": GRID, "whole": WholeImage()}), decoded=decoded)
     grids = batches(source, 2, decoded=decoded)
     wholes = batches(source, 2, GEOMETRY.whole, WholeImage(), decoded=decoded)
-    assert_same(both, [{"grid": a["patches"], "whole": b["image"], "label": a["label"]} for a, b in zip(grids, wholes)])
+    assert_same(
+        both,
+        [
+            {"grid": a["patches"], "whole": b["image"], "label": a["label"]}
+            for a, b in zip(grids, wholes)
+        ],
+    )
 
 
 def test_the_seed_matters_and_the_thread_count_does_not(source):
@@ -138,12 +155,19 @@ def test_views_resume_and_spread_over_hosts(source, view, geometry):
 
 def test_hosts_and_replicas_share_the_global_batch_in_rows(source):
     whole = batches(source, 4)
-    assert_same(joined([batches(source, 2, start_step=2, shard=(host, 2)) for host in range(2)]), whole[2:])
+    assert_same(
+        joined([batches(source, 2, start_step=2, shard=(host, 2)) for host in range(2)]), whole[2:]
+    )
     replicas = batches(source, 4, start_step=1, global_batch=8, shard=(1, 2), per_batch=2)
-    assert_same(joined([replicas[::2], replicas[1::2]]), batches(source, 2, start_step=1, global_batch=8, shard=(1, 2)))
+    assert_same(
+        joined([replicas[::2], replicas[1::2]]),
+        batches(source, 2, start_step=1, global_batch=8, shard=(1, 2)),
+    )
 
 
-@pytest.mark.parametrize("options", [{"shard": (0, 3)}, {"per_batch": 3}, {"shard": (0, 2), "per_batch": 4}])
+@pytest.mark.parametrize(
+    "options", [{"shard": (0, 3)}, {"per_batch": 3}, {"shard": (0, 2), "per_batch": 4}]
+)
 def test_what_does_not_divide_is_an_error(source, options):
     with pytest.raises(ValueError, match="^--batch_size=4 is not a multiple of"):
         batches(source, 1, **options)
@@ -156,8 +180,12 @@ def test_plain_views_are_ordered_centre_crops(source):
     images = np.concatenate([batch["image"] for batch in whole])
     np.testing.assert_array_equal(images, IMAGES[order, 2:10, 2:10])
     assert np.concatenate([batch["label"] for batch in whole]).tolist() == [0] * 5 + [1] * 5
-    grids = np.concatenate([batch["patches"] for batch in take(pipeline.plain_patches(source, GEOMETRY, 3), 9)])
-    np.testing.assert_array_equal(grids, [views.grid_of_patches(tf.constant(image), 4, 2) for image in images])
+    grids = np.concatenate(
+        [batch["patches"] for batch in take(pipeline.plain_patches(source, GEOMETRY, 3), 9)]
+    )
+    np.testing.assert_array_equal(
+        grids, [views.grid_of_patches(tf.constant(image), 4, 2) for image in images]
+    )
     (some,) = take(pipeline.plain_patches(source, GEOMETRY, 10, every=3), 2)
     np.testing.assert_array_equal(some["patches"], grids[::3])
 
@@ -176,8 +204,12 @@ def test_views_are_the_images_in_order_each_time_differently(source):
 
 MADE = {
     "images": lambda source, **options: pipeline.plain_images(source, WHOLE, 4, **options),
-    "every second": lambda source, **options: pipeline.plain_patches(source, GEOMETRY, 4, every=2, **options),
-    "views": lambda source, **options: pipeline.image_views(source, WHOLE, NONE, 4, 2, 1, **options),
+    "every second": lambda source, **options: pipeline.plain_patches(
+        source, GEOMETRY, 4, every=2, **options
+    ),
+    "views": lambda source, **options: pipeline.image_views(
+        source, WHOLE, NONE, 4, 2, 1, **options
+    ),
     "batches": lambda source, **options: pipeline.batches(
         source, GRID, GEOMETRY, NONE, global_batch=4, seed=1, **options
     ),
@@ -188,7 +220,10 @@ MADE = {
 def test_only_some_images_are_decoded_and_these_are_the_same(source, made):
     """The share of the second of two processes that compute batches of 4 together: places 2, 3, 6, 7, 10, 11, ..."""
     make = MADE[made]
-    whole, part = take(make(source), 5), take(make(source, decoded=lambda place: place % 4 // 2 == 1), 5)
+    whole, part = (
+        take(make(source), 5),
+        take(make(source, decoded=lambda place: place % 4 // 2 == 1), 5),
+    )
     assert len(whole) == len(part)
     for all_of, own in zip(whole, part):
         (key,) = all_of.keys() - {"label"}
@@ -200,7 +235,9 @@ def test_only_some_images_are_decoded_and_these_are_the_same(source, made):
 
 def trained_on(source, steps=6):
     """Some batches, as a training fetches them."""
-    batches = pipeline.batches(source, PatchGrid(), GEOMETRY, AugmentConfig(augment="none"), global_batch=4, seed=1)
+    batches = pipeline.batches(
+        source, PatchGrid(), GEOMETRY, AugmentConfig(augment="none"), global_batch=4, seed=1
+    )
     return list(itertools.islice(batches.as_numpy_iterator(), steps))
 
 
@@ -216,13 +253,18 @@ def test_damaged_pictures_are_left_out_and_the_others_trained_on(tmp_path, monke
     assert source.changed() == []
 
 
-@pytest.mark.parametrize("spoil", [os.unlink, lambda path: path.write_bytes(b"BM" + bytes([0, 255]) * 8)])
+@pytest.mark.parametrize(
+    "spoil", [os.unlink, lambda path: path.write_bytes(b"BM" + bytes([0, 255]) * 8)]
+)
 def test_a_file_that_changes_while_it_is_trained_on_is_named(root, tmp_path, spoil):
     source = open_folder(str(root), "train", str(tmp_path / "cache"))
     with pipeline.fetching(source):
         trained_on(source)
     spoil(root / "train/b/2.png")
-    with pytest.raises(ConfigError, match=rf"^{root}/train/b/2.png: changed or gone since"), pipeline.fetching(source):
+    with (
+        pytest.raises(ConfigError, match=rf"^{root}/train/b/2.png: changed or gone since"),
+        pipeline.fetching(source),
+    ):
         trained_on(source)
 
 

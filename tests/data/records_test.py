@@ -27,7 +27,10 @@ def pieces(sharded, tmp_path, monkeypatch):
     monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(records, "REMEMBERED", 0)
     monkeypatch.setattr(records, "_BATCH", 3)
-    return [Piece(*vars(piece).values()) for piece in sharded(5, 4, skip=4).info.splits["train"].file_instructions]
+    return [
+        Piece(*vars(piece).values())
+        for piece in sharded(5, 4, skip=4).info.splits["train"].file_instructions
+    ]
 
 
 def reads(monkeypatch):
@@ -66,7 +69,9 @@ def test_a_damaged_index_is_made_anew(pieces, monkeypatch, tmp_path, spoil):
     if spoil == "other":
         np.savez(path, **{**first._asdict(), "offsets": first.offsets + 10_000})
     else:
-        path.write_bytes({"cut": path.read_bytes()[:-30], "empty": b"", "text": b"not an index"}[spoil])
+        path.write_bytes(
+            {"cut": path.read_bytes()[:-30], "empty": b"", "text": b"not an index"}[spoil]
+        )
     passes = reads(monkeypatch)
     assert all(map(np.array_equal, first, index_of(pieces, "label", "it")))
     assert all(map(np.array_equal, first, index_of(pieces, "label", "it")))
@@ -91,7 +96,11 @@ def test_the_shares_of_an_epoch_are_all_records_but_the_remainder(sharded, windo
     for start in range(0, 3 * own, own):
         together = [level for epoch in of_epochs for level in epoch[start : start + own]]
         assert len(set(together)) == len(together) == own * hosts
-    dealt = {frozenset(epoch[start : start + own]) for epoch in of_epochs for start in range(0, 3 * own, own)}
+    dealt = {
+        frozenset(epoch[start : start + own])
+        for epoch in of_epochs
+        for start in range(0, 3 * own, own)
+    }
     assert len(dealt) > hosts, "each epoch is dealt anew"
     start = own + 1
     assert levels(shares[-1].stream(seed=3, start=start), own) == epochs[-1][start : start + own]
@@ -103,16 +112,23 @@ def test_hosts_train_on_their_shares(sharded):
 
     def seen(host, start=0):
         options = {"global_batch": 4, "seed": 1, "shard": (host, 2), "start_step": start}
-        batches = pipeline.batches(source, PatchGrid(), geometry, AugmentConfig(augment="none"), **options)
+        batches = pipeline.batches(
+            source, PatchGrid(), geometry, AugmentConfig(augment="none"), **options
+        )
         return [
-            batch["patches"][:, 0, 0, 0, 0, 0].tolist() for batch in itertools.islice(batches.as_numpy_iterator(), 6)
+            batch["patches"][:, 0, 0, 0, 0, 0].tolist()
+            for batch in itertools.islice(batches.as_numpy_iterator(), 6)
         ]
 
     of_hosts = [seen(host) for host in range(2)]
-    assert sorted(level for batches in of_hosts for batch in batches[:3] for level in batch) == list(range(12))
+    assert sorted(
+        level for batches in of_hosts for batch in batches[:3] for level in batch
+    ) == list(range(12))
     assert seen(1, start=2)[:4] == of_hosts[1][2:]
     source.share = lambda *host: types.SimpleNamespace(
-        stream=lambda seed, start: tf.data.Dataset.range(start, start + 4).map(lambda n: {"counter": n})
+        stream=lambda seed, start: tf.data.Dataset.range(start, start + 4).map(
+            lambda n: {"counter": n}
+        )
     )
     for host in range(2):
         rows = pipeline.endless(source, lambda example: example, 4, 1, 3, (host, 2), None)
@@ -124,22 +140,30 @@ def test_hosts_train_on_their_shares(sharded):
 
 def test_too_few_records_are_refused(sharded, refused):
     source = opened(sharded(2), 4)
-    assert refused(source.share, 0, 3) == "--share_records: 2 records cannot be shared among 3 hosts"
+    assert (
+        refused(source.share, 0, 3) == "--share_records: 2 records cannot be shared among 3 hosts"
+    )
     assert opened(sharded(2), 4, shared=False).share(0, 3) is None
 
 
 def test_hosts_together_read_each_byte_once(sharded):
     noise = np.random.default_rng(0).integers(0, 256, [300, 300, 3], np.uint8)
     builder, zero = sharded(*[4] * 6, picture=noise), tf.constant(0, tf.int64)
-    whole = sum(os.path.getsize(piece.filename) for piece in builder.info.splits["train"].file_instructions)
+    whole = sum(
+        os.path.getsize(piece.filename) for piece in builder.info.splits["train"].file_instructions
+    )
 
     def read(source):
         """The bytes that an epoch reads."""
         before = bytes_read()
-        assert sum(len(window) for _, window in source._windows(0, zero, zero)) == source.num_examples
+        assert (
+            sum(len(window) for _, window in source._windows(0, zero, zero)) == source.num_examples
+        )
         return bytes_read() - before
 
     source = opened(builder, 8)
     assert read(source) == pytest.approx(whole, rel=0.01)
     for hosts in (2, 3):
-        assert sum(read(source.share(host, hosts)) for host in range(hosts)) == pytest.approx(whole, rel=0.01)
+        assert sum(read(source.share(host, hosts)) for host in range(hosts)) == pytest.approx(
+            whole, rel=0.01
+        )

@@ -9,7 +9,9 @@ from cpc_tf.data.config import DataConfig
 
 
 def open_folder(root, split="train", cache="", **settings):
-    return catalog.open_source(DataConfig(dataset=f"folder:{root}", data_dir=str(cache), **settings), split)
+    return catalog.open_source(
+        DataConfig(dataset=f"folder:{root}", data_dir=str(cache), **settings), split
+    )
 
 
 def write_files(root, files):

@@ -22,7 +22,11 @@ RECORDS = {"small windows, and skips": ([5, 1, 2], 4), "several files at once": 
 SCALARS = {"counter": (tf.int64, []), "encoded": (tf.string, []), "label": (tf.int64, [])}
 OBJECTS = {
     **{"counter": (tf.int64, []), "encoded": (tf.string, []), "name": (tf.string, [])},
-    **{"boxes": (tf.float32, [None, 4]), "labels": (tf.int64, [None]), "difficult": (tf.bool, [None])},
+    **{
+        "boxes": (tf.float32, [None, 4]),
+        "labels": (tf.int64, [None]),
+        "difficult": (tf.bool, [None]),
+    },
 }
 
 
@@ -40,12 +44,16 @@ def level(encoded):
 def write_boxes(root, count):
     """Image i has i boxes."""
     files = pictures(*(f"{number}.png" for number in range(count)))
-    cats = [("cat", 1 + place, 2, 3 + place, 5) for place in range(count)]  # equal ones would count once
+    cats = [
+        ("cat", 1 + place, 2, 3 + place, 5) for place in range(count)
+    ]  # equal ones would count once
     write_files(root, files | {f"{number}.xml": xml(*cats[:number]) for number in range(count)})
     return root
 
 
-@pytest.fixture(params=["one file", "folder", "voc", *RECORDS, "subset of folder", "subset of tfds"])
+@pytest.fixture(
+    params=["one file", "folder", "voc", *RECORDS, "subset of folder", "subset of tfds"]
+)
 def source(request, tmp_path, cache, unchecked, sharded, write_folder):
     kind = request.param
     if kind == "voc":
@@ -56,7 +64,9 @@ def source(request, tmp_path, cache, unchecked, sharded, write_folder):
     if kind == "subset of tfds":
         return restricted(TfdsSource(sharded(3, 5), "train", 4), np.arange(6))
     count = 1 if kind == "one file" else 10
-    folder = open_folder(write_folder(tmp_path / "x", [f"{i:02}.png" for i in range(count)]), "train", cache)
+    folder = open_folder(
+        write_folder(tmp_path / "x", [f"{i:02}.png" for i in range(count)]), "train", cache
+    )
     return restricted(folder, np.arange(6)) if kind == "subset of folder" else folder
 
 
@@ -69,9 +79,14 @@ def test_the_order_is_a_function_of_seed_and_counter(source):
     np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(n), [4, 1]))
     assert n == 1 or len({tuple(epoch) for epoch in epochs}) > 1
     for start in {1, 2 * n + n // 2}:  # as a resumed run reads it
-        assert levels(source.stream(seed=5, start=start), n + 3) == whole[start : start + n + 3], start
+        assert levels(source.stream(seed=5, start=start), n + 3) == whole[start : start + n + 3], (
+            start
+        )
     odd = [pair for pair in whole[4:] if pair[0] % 2 == 1][:8]
-    assert levels(source.stream(seed=5, start=4, select=lambda counter: counter % 2 == 1), len(odd)) == odd
+    assert (
+        levels(source.stream(seed=5, start=4, select=lambda counter: counter % 2 == 1), len(odd))
+        == odd
+    )
     assert n == 1 or levels(source.stream(seed=2**40), 2 * n) != whole[: 2 * n]
 
 
@@ -82,11 +97,15 @@ def test_elements_and_names(source):
         if dataset is streamed and isinstance(source, Indexed):
             assert spec.pop("index") == (tf.int64, [])
             drawn = next(iter(streamed))
-            encoded = list(source.ordered().map(lambda example: example["encoded"]).as_numpy_iterator())
+            encoded = list(
+                source.ordered().map(lambda example: example["encoded"]).as_numpy_iterator()
+            )
             assert drawn["encoded"] == encoded[int(drawn["index"])]
         assert spec == (OBJECTS if "boxes" in spec else SCALARS)
     if isinstance(source, Source):  # a record's place, or the number in a file's name
-        assert [int(re.sub(r"^train/|\.png$", "", name)) for name in source.names()] == list(range(source.num_examples))
+        assert [int(re.sub(r"^train/|\.png$", "", name)) for name in source.names()] == list(
+            range(source.num_examples)
+        )
         return
     for example in streamed.take(source.num_examples).as_numpy_iterator():
         number = level(example["encoded"])
@@ -124,19 +143,25 @@ def test_a_subset_holds_its_examples_in_order(whole):
 
 def test_two_parts_are_joined_in_order_and_each_example_comes_once_an_epoch(whole):
     every, places = contents(whole), [1, 4, 5, 0, 10]
-    joined = Joined(restricted(whole, np.array(places[:3])), restricted(whole, np.array(places[3:])))
+    joined = Joined(
+        restricted(whole, np.array(places[:3])), restricted(whole, np.array(places[3:]))
+    )
     wanted = [every[place] for place in places]
     assert contents(joined) == wanted
     np.testing.assert_array_equal(joined.labels(), [label for _, label in wanted])
     assert joined.names() == [whole.names()[place] for place in places]
-    assert sorted(value for _, value in levels(joined.stream(seed=3), 5)) == sorted(value for value, _ in wanted)
+    assert sorted(value for _, value in levels(joined.stream(seed=3), 5)) == sorted(
+        value for value, _ in wanted
+    )
 
 
 def test_records_are_indexed_once_and_then_read_where_they_are(sharded, monkeypatch):
     """Not again for each subset of the subset, nor for each epoch over one."""
     source, indexed = TfdsSource(sharded(5, 4), "train", window=4), []
     index_of = datasets.index_of
-    monkeypatch.setattr(datasets, "index_of", lambda *arguments: indexed.append(1) or index_of(*arguments))
+    monkeypatch.setattr(
+        datasets, "index_of", lambda *arguments: indexed.append(1) or index_of(*arguments)
+    )
     monkeypatch.setattr(source, "ordered", None)
     few = restricted(source, np.arange(6))
     for part in (restricted(few, np.arange(3)), restricted(few, np.arange(3, 6))):
@@ -146,5 +171,20 @@ def test_records_are_indexed_once_and_then_read_where_they_are(sharded, monkeypa
 
 def test_the_order_of_a_subset_does_not_change(sharded):
     """Earlier versions held subsets of records in memory; their runs go on with the images they would have seen."""
-    subset = restricted(TfdsSource(sharded(4, 3, 5), "train", window=9), np.array([1, 2, 4, 7, 8, 11]))
-    assert [level for _, level in levels(subset.stream(seed=7), 12)] == [2, 1, 8, 7, 4, 11, 2, 8, 4, 1, 7, 11]
+    subset = restricted(
+        TfdsSource(sharded(4, 3, 5), "train", window=9), np.array([1, 2, 4, 7, 8, 11])
+    )
+    assert [level for _, level in levels(subset.stream(seed=7), 12)] == [
+        2,
+        1,
+        8,
+        7,
+        4,
+        11,
+        2,
+        8,
+        4,
+        1,
+        7,
+        11,
+    ]

@@ -49,7 +49,9 @@ def opened(tmp_path, cache):
 
     def opened(folders, test_split="val", **settings):
         root = write(tmp_path / "x", folders)
-        return catalog.open_pair(DataConfig(dataset=f"folder:{root}", data_dir=cache, **settings), test_split)
+        return catalog.open_pair(
+            DataConfig(dataset=f"folder:{root}", data_dir=cache, **settings), test_split
+        )
 
     return opened
 
@@ -71,25 +73,43 @@ def below(train, val):
 # Folders, of which 2 classes with 4 images are learned (but for "only in train"), and what is said.
 GOES_ON = {
     "capitals": (spelled("CAT", "cat"), 'one class: "CAT" is "cat" in val'),
-    "accents": (spelled("caf\u00e9", "cafe\u0301"), 'one class: "caf\\xe9" is "cafe\\u0301" in val'),
+    "accents": (
+        spelled("caf\u00e9", "cafe\u0301"),
+        'one class: "caf\\xe9" is "cafe\\u0301" in val',
+    ),
     "space": (spelled("cat ", "cat"), 'one class: "cat " is "cat" in val'),
     "without width": (spelled("cat\u200b", "cat"), 'one class: "cat\\u200b" is "cat" in val'),
     "sharp s": (spelled("Straße", "STRASSE"), 'one class: "Straße" is "STRASSE" in'),
-    "only in train": ([*TWO, "train/emu"], "learned but never tested, since --test_split=val has none: emu (2)"),
+    "only in train": (
+        [*TWO, "train/emu"],
+        "learned but never tested, since --test_split=val has none: emu (2)",
+    ),
     "of a third split": ([*TWO, "test/emu"], "not used: the split test (2 images)"),
-    "unlabelled beside": ([*TWO, "unlabelled/a", "unlabelled/b"], "not used: 4 images without labels; "),
-    "unlabelled within": ([*TWO, "train/unlabelled"], "left out: 2 of 6 images of train are in no class"),
+    "unlabelled beside": (
+        [*TWO, "unlabelled/a", "unlabelled/b"],
+        "not used: 4 images without labels; ",
+    ),
+    "unlabelled within": (
+        [*TWO, "train/unlabelled"],
+        "left out: 2 of 6 images of train are in no class",
+    ),
     "stray": ([*TWO, "train/sheet.png"], "in no class folder, e.g. train/sheet.png"),
     "valid": (below("train", "valid"), "--test_split=val (found as valid): 4 imag"),
     "Train, Dev": (below("Train", "Dev"), "--split=train (found as Train): 4 imag"),
     "years": (below("train2017", "val2017"), "(found as val2017)"),
-    "tools": ([*TWO, "train/@eaDir", "val/lost+found"], "--split=train: 4 images of 2 classes: cat 2, dog 2"),
+    "tools": (
+        [*TWO, "train/@eaDir", "val/lost+found"],
+        "--split=train: 4 images of 2 classes: cat 2, dog 2",
+    ),
     "one folder": (
         below("x/y/train", "x/y/val"),
         "x/y/ contains all pictures: its folders are read as if",
     ),
     "one deeper": (below("train/x", "val/x"), "--split=train: 4 images of 2 cl"),
-    "train in train": (below("train/train", "val/val"), "--split=train: 4 images of 2 classes: cat 2, dog 2"),
+    "train in train": (
+        below("train/train", "val/val"),
+        "--split=train: 4 images of 2 classes: cat 2, dog 2",
+    ),
     "others": ([*TWO, "emu"], "not used: the split emu (2 images)"),
 }
 
@@ -105,19 +125,55 @@ def test_a_classifier_goes_on_and_says_how(opened, case):
 
 
 REFUSED = {
-    "only in the test": ([*TWO, "val/emu"], r"--test_split=val: images of 1 class .* none of, .*: emu \(2\)"),
-    "empty in train": ([*TWO, "val/emu", "train/emu/"], r"--test_split=val: images of 1 class .*: emu \(2\)"),
-    "wide letters": (spelled("\uff43\uff41\uff54", "cat"), r"of 1 class .*: cat \(2\); only --split=train has"),
-    "underscore": (spelled("fire truck", "fire_truck"), r": fire_truck \(2\); only --split=train has fire truck"),
-    "twice in train": ([*TWO, "train/Cat"], r'--split=train: no labels .*"Cat" and "cat" in train differ only in'),
-    "spaces": ([*TWO, "train/a  b", "train/a b"], r'no labels .*"a  b" and "a b" in train differ only in'),
-    "line break": ([*TWO, "train/e\nmu"], r'no labels .*its class "e\\nmu" in train has a line break'),
-    "two for one": ([*TWO, "valid/cat"], r"--dataset=.*: its folders val and valid mean the same split"),
-    "train beside": (["train/a", "train/b", "cat", "dog"], r"can be splits or classes, since train sound"),
-    "empty in both": ([*TWO, "train/emu/", "val/emu/"], r"may be none: train/emu, val/emu: .*folders=classes"),
-    "unknown": ([*TWO, "train/Unknown"], r"may be none: train/Unknown: .*--ambiguous_folders=left_out"),
+    "only in the test": (
+        [*TWO, "val/emu"],
+        r"--test_split=val: images of 1 class .* none of, .*: emu \(2\)",
+    ),
+    "empty in train": (
+        [*TWO, "val/emu", "train/emu/"],
+        r"--test_split=val: images of 1 class .*: emu \(2\)",
+    ),
+    "wide letters": (
+        spelled("\uff43\uff41\uff54", "cat"),
+        r"of 1 class .*: cat \(2\); only --split=train has",
+    ),
+    "underscore": (
+        spelled("fire truck", "fire_truck"),
+        r": fire_truck \(2\); only --split=train has fire truck",
+    ),
+    "twice in train": (
+        [*TWO, "train/Cat"],
+        r'--split=train: no labels .*"Cat" and "cat" in train differ only in',
+    ),
+    "spaces": (
+        [*TWO, "train/a  b", "train/a b"],
+        r'no labels .*"a  b" and "a b" in train differ only in',
+    ),
+    "line break": (
+        [*TWO, "train/e\nmu"],
+        r'no labels .*its class "e\\nmu" in train has a line break',
+    ),
+    "two for one": (
+        [*TWO, "valid/cat"],
+        r"--dataset=.*: its folders val and valid mean the same split",
+    ),
+    "train beside": (
+        ["train/a", "train/b", "cat", "dog"],
+        r"can be splits or classes, since train sound",
+    ),
+    "empty in both": (
+        [*TWO, "train/emu/", "val/emu/"],
+        r"may be none: train/emu, val/emu: .*folders=classes",
+    ),
+    "unknown": (
+        [*TWO, "train/Unknown"],
+        r"may be none: train/Unknown: .*--ambiguous_folders=left_out",
+    ),
     "most astray": ([*TWO, *(f"train/{i}.png" for i in range(5))], "5 of 9"),
-    "classes only in test": (["train/0.png", "val/cat", "val/dog"], r"--split=train: no labels there .*1 of 1 images"),
+    "classes only in test": (
+        ["train/0.png", "val/cat", "val/dog"],
+        r"--split=train: no labels there .*1 of 1 images",
+    ),
 }
 
 
@@ -135,9 +191,17 @@ def test_a_class_whose_files_are_all_broken_is_refused(tmp_path):
     root = write(tmp_path / "x", TWO, 100)
     write(root, ["train/emu", "val/emu"], 1)
     (root / "train/emu/0.png").write_bytes(b"")
-    more = f"--dataset=folder:{root}", "--test_split=val", "--encoder=pixels", "--geometry_from=flags", "--augment=none"
+    more = (
+        f"--dataset=folder:{root}",
+        "--test_split=val",
+        "--encoder=pixels",
+        "--geometry_from=flags",
+        "--augment=none",
+    )
     config = cli.parse(LinearConfig, flags(tmp_path, *more))
-    with pytest.raises(ConfigError, match=r"images of 1 class that --split=train has none of, .*: emu \(1\)"):
+    with pytest.raises(
+        ConfigError, match=r"images of 1 class that --split=train has none of, .*: emu \(1\)"
+    ):
         linear(config)
     assert not (tmp_path / "run").exists()
 
@@ -164,7 +228,9 @@ def boxes(tmp_path, name):
     for number in (2, 3):
         path = root / f"Annotations/{number}.xml"
         path.write_text(path.read_text().replace("<name>square<", f"<name>{name}<"))
-    return cli.parse(DetectConfig, flags(tmp_path, f"--dataset=voc:{root}", "--encoder=random", "--batch_size=1"))
+    return cli.parse(
+        DetectConfig, flags(tmp_path, f"--dataset=voc:{root}", "--encoder=random", "--batch_size=1")
+    )
 
 
 @pytest.mark.slow
@@ -191,8 +257,16 @@ def test_detect_matches_spellings(tmp_path):
     [
         (TWO, 4, "not used: the split val (4 images)"),
         (["train/cat", "Valid/cat"], 2, "not used: the split Valid (2 images)"),
-        ([*TWO, "unlabelled"], 4, "not used: 2 images without labels; pre-training takes them by --split=unlabelled"),
-        (["cat", "dog", "sheet.png"], 5, "--split=train: 5 images without labels: 1 of 5 images of train are in no"),
+        (
+            [*TWO, "unlabelled"],
+            4,
+            "not used: 2 images without labels; pre-training takes them by --split=unlabelled",
+        ),
+        (
+            ["cat", "dog", "sheet.png"],
+            5,
+            "--split=train: 5 images without labels: 1 of 5 images of train are in no",
+        ),
         (["cat", "Cat"], 4, "without labels: its classes"),
         (["cat", "unlabelled"], 4, "--split=train: 4 images without labels"),
         (["x/train/cat", "x/test/cat"], 2, "not used: the split test (2 images)"),
@@ -203,7 +277,9 @@ def test_detect_matches_spellings(tmp_path):
         ),
     ],
 )
-def test_pretraining_takes_all_images_of_its_split_and_says_so(tmp_path, monkeypatch, capsys, folders, images, said):
+def test_pretraining_takes_all_images_of_its_split_and_says_so(
+    tmp_path, monkeypatch, capsys, folders, images, said
+):
     root = write(tmp_path / "x", folders)
     build = mock.Mock(side_effect=Seen)
     monkeypatch.setattr(pretrain, "Pretraining", build)

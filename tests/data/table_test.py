@@ -8,8 +8,16 @@ import pytest
 from cpc_tf.data import draws, splits, table
 from cpc_tf.settings import ConfigError
 
-FILES = sorted(f"train/{name}/{i}.png" for name, count in (("cat", 50), ("dog", 20), ("emu", 5)) for i in range(count))
-SPLITS = {"train": FILES, "Validation": ["Validation/cat/1.png", "Validation/dog/1.png"], "unlabelled": ["u/1.png"]}
+FILES = sorted(
+    f"train/{name}/{i}.png"
+    for name, count in (("cat", 50), ("dog", 20), ("emu", 5))
+    for i in range(count)
+)
+SPLITS = {
+    "train": FILES,
+    "Validation": ["Validation/cat/1.png", "Validation/dog/1.png"],
+    "unlabelled": ["u/1.png"],
+}
 BASES = {name: f"{name}/" for name in SPLITS}
 
 
@@ -44,7 +52,9 @@ def test_slices_have_their_part_of_each_class():
 
 
 def test_the_draw_depends_on_seed_and_names_alone():
-    elsewhere = table_of({"train": [f"elsewhere/{name}" for name in FILES]}, {"train": "elsewhere/train/"})
+    elsewhere = table_of(
+        {"train": [f"elsewhere/{name}" for name in FILES]}, {"train": "elsewhere/train/"}
+    )
     found = files("train[:30%]")
     assert files("train[:30%]", table_of({**SPLITS, "train": FILES[::-1]})) == found
     assert files("train[:30%]", elsewhere) == [f"elsewhere/{name}" for name in found]
@@ -60,7 +70,10 @@ def test_an_image_that_is_added_hardly_changes_a_slice():
 def test_splits_together():
     assert files("train+val") == sorted(FILES + SPLITS["Validation"])
     found = splits.select(TABLE, "train[:20%] + validation", 0)
-    assert [(piece.split, piece.text) for piece in found] == [("train", "train[:20%]"), ("Validation", "Validation")]
+    assert [(piece.split, piece.text) for piece in found] == [
+        ("train", "train[:20%]"),
+        ("Validation", "Validation"),
+    ]
 
 
 @pytest.mark.parametrize(("strays", "cut", "own"), [(100, "80%", 20), (3, "60", 0)])
@@ -105,6 +118,10 @@ def test_the_part_that_is_held_out():
 
     rows = range(len(names))
     found = held_out(rows)
-    assert classes(found) == {"cat": 10, "dog": 4, "emu": 1}  # at least one each, none of a class of one image
+    assert classes(found) == {
+        "cat": 10,
+        "dog": 4,
+        "emu": 1,
+    }  # at least one each, none of a class of one image
     assert found == held_out(rows[::-1])
     assert found != held_out(rows, seed=1)

@@ -50,7 +50,9 @@ def test_resize_enlarges_a_ramp_to_a_ramp(shape):
 def test_random_crop_is_a_part_of_the_image():
     pixels = np.arange(6 * 6 * 3, dtype=np.uint8).reshape(6, 6, 3)
     corners = collections.Counter()
-    cut = tf.function(lambda counter: views.random_crop(pixels, 4, 7, counter), [tf.TensorSpec([], tf.int64)])
+    cut = tf.function(
+        lambda counter: views.random_crop(pixels, 4, 7, counter), [tf.TensorSpec([], tf.int64)]
+    )
     for counter in range(900):
         crop = cut(counter).numpy()
         top, left = divmod(crop[0, 0, 0] // 3, 6)
@@ -71,12 +73,16 @@ def test_centre_crop(side, start):
 
 def test_mirror_exchanges_left_and_right_in_half_of_the_cases():
     pixels = image(3, 4)
-    shown = [views.mirror(tf.constant(pixels), 1, counter).numpy().tobytes() for counter in range(100)]
+    shown = [
+        views.mirror(tf.constant(pixels), 1, counter).numpy().tobytes() for counter in range(100)
+    ]
     assert 30 < shown.count(pixels[:, ::-1].tobytes()) < 70
     assert shown.count(pixels.tobytes()) == 100 - shown.count(pixels[:, ::-1].tobytes())
 
 
-@pytest.mark.parametrize(("side", "patch", "stride"), [(260, 80, 36), (64, 16, 8), (8, 4, 4), (7, 3, 2), (5, 5, 1)])
+@pytest.mark.parametrize(
+    ("side", "patch", "stride"), [(260, 80, 36), (64, 16, 8), (8, 4, 4), (7, 3, 2), (5, 5, 1)]
+)
 def test_grid_of_patches(side, patch, stride):
     pixels = image(side)
     grid = views.grid_of_patches(tf.constant(pixels), patch, stride)
@@ -85,19 +91,25 @@ def test_grid_of_patches(side, patch, stride):
     for row in range(count):
         for column in range(count):
             top, left = row * stride, column * stride
-            np.testing.assert_array_equal(grid[row, column], pixels[top : top + patch, left : left + patch])
+            np.testing.assert_array_equal(
+                grid[row, column], pixels[top : top + patch, left : left + patch]
+            )
 
 
 def _coordinates(height, width):
     """A picture whose red says the row and whose green says the column, from 0 to 200."""
-    rows, columns = np.meshgrid(np.linspace(0, 200, height), np.linspace(0, 200, width), indexing="ij")
+    rows, columns = np.meshgrid(
+        np.linspace(0, 200, height), np.linspace(0, 200, width), indexing="ij"
+    )
     return np.stack([rows, columns, 0 * rows], -1).round().astype(np.uint8)
 
 
 @pytest.mark.slow
 def test_random_sized_crops_keep_area_and_aspect_within_bounds():
     pixels, height, width = _coordinates(120, 160), 120, 160
-    crop = tf.function(lambda counter: views.random_sized_crop(tf.constant(pixels), 100, 0.25, 4 / 3, 5, counter))
+    crop = tf.function(
+        lambda counter: views.random_sized_crop(tf.constant(pixels), 100, 0.25, 4 / 3, 5, counter)
+    )
     areas, aspects = [], []
     for counter in range(150):
         found = crop(tf.constant(counter, tf.int64)).numpy()
@@ -123,7 +135,8 @@ def test_crops_are_a_function_of_seed_and_counter():
     for crop, options in ((views.random_crop, []), (views.random_sized_crop, [0.1, 4 / 3])):
         keys = ((0, 0), (0, 0), (0, 1), (1, 0))
         first, same, *others = (
-            crop(pixels, 8, *options, seed, tf.constant(counter, tf.int64)).numpy().tobytes() for seed, counter in keys
+            crop(pixels, 8, *options, seed, tf.constant(counter, tf.int64)).numpy().tobytes()
+            for seed, counter in keys
         )
         assert first == same
         assert len({first, *others}) == 3
@@ -173,7 +186,13 @@ ENCODED = tf.io.encode_png(PIXELS)
 
 
 def cut(view, counter=3, augmentation=NONE, seed=1, encoded=ENCODED):
-    result = view.cut(functools.partial(decode, encoded), tf.constant(counter, tf.int64), GEOMETRY, augmentation, seed)
+    result = view.cut(
+        functools.partial(decode, encoded),
+        tf.constant(counter, tf.int64),
+        GEOMETRY,
+        augmentation,
+        seed,
+    )
     assert result.shape == view.shape(GEOMETRY)
     assert result.dtype == tf.uint8
     return result.numpy()

@@ -25,12 +25,24 @@ LINKS = [
     ({"train/a/top": "../.."}, [], f"1 {READ_ANYWAY}, e.g. train/a/top"),
     ({"train/a/b": "../b", "train/0": "a"}, [], f"2 {READ_ANYWAY}, e.g. train/0"),
     ({"train/c": "../../beside/c"}, ["train/c/3.png"], ""),
-    ({"train/d": "../../beside/c", "train/c": "../../beside/c"}, ["train/c/3.png"], f"1 {READ_ANYWAY}, e.g. train/d"),
+    (
+        {"train/d": "../../beside/c", "train/c": "../../beside/c"},
+        ["train/c/3.png"],
+        f"1 {READ_ANYWAY}, e.g. train/d",
+    ),
     # What a link leads to is read whole, with the links in it, but for what is read anyway.
-    ({"train/e": "../../beside", "../beside/back": "../x"}, ["train/e/c/3.png"], f"1 {READ_ANYWAY}, e.g. train/e/back"),
+    (
+        {"train/e": "../../beside", "../beside/back": "../x"},
+        ["train/e/c/3.png"],
+        f"1 {READ_ANYWAY}, e.g. train/e/back",
+    ),
     ({"train/b/copy.png": "../a/1.png"}, ["train/b/copy.png"], ""),
     ({"gone": "nowhere"}, [], ""),
-    ({"gone.png": "nowhere.png", "self.jpg": "self.jpg", "self": "self"}, [], f"2 {TO_NOTHING}, e.g. gone.png"),
+    (
+        {"gone.png": "nowhere.png", "self.jpg": "self.jpg", "self": "self"},
+        [],
+        f"2 {TO_NOTHING}, e.g. gone.png",
+    ),
 ]
 
 
@@ -44,7 +56,16 @@ def test_every_folder_is_read_once(root, warnings, links, names, skipped):
 
 
 def test_hidden_and_foreign_files_are_left_out(tmp_path, write_folder, warnings):
-    names = ["a.png", ".hidden.png", "._a.png", ".git/b.png", "__MACOSX/c.png", "notes.txt", "d.heic", "v1.0/e.png"]
+    names = [
+        "a.png",
+        ".hidden.png",
+        "._a.png",
+        ".git/b.png",
+        "__MACOSX/c.png",
+        "notes.txt",
+        "d.heic",
+        "v1.0/e.png",
+    ]
     root = write_folder(tmp_path / "x", names)
     assert walk.images(root) == ["a.png", "v1.0/e.png"]
     assert warnings == [
@@ -63,7 +84,14 @@ def test_images_without_an_extension_are_read_and_with_another_one_counted(root,
         "train/a/x.txt": PNG,
     }
     write_files(
-        root, {**files, "train/b/2.JPG_large": PNG, "train/b/4.old": b"old", "train/b/5.bak": PNG, ".git/6": PNG}
+        root,
+        {
+            **files,
+            "train/b/2.JPG_large": PNG,
+            "train/b/4.old": b"old",
+            "train/b/5.bak": PNG,
+            ".git/6": PNG,
+        },
     )
     assert walk.images(str(root)) == ["train/a/1.png", "train/a/3", "train/b/2.png"]
     names = "3: train/a/v1., train/b/2.JPG_large, train/b/5.bak"
@@ -81,7 +109,9 @@ def test_names_that_are_no_text_are_counted(root, warnings, refused):
     assert walk.images(str(root)) == ["train/a/1.png", "train/b/2.png"]
     assert warnings == [rf"{root}: skipped: 3 names that are not UTF-8, e.g. train/a/\udcff.JPG"]
     message = refused(walk.folder_of, f"folder:{os.fsdecode(folder)}")
-    assert message.endswith(r"train/\udce4: TensorFlow cannot read it, its name is not UTF-8; rename it")
+    assert message.endswith(
+        r"train/\udce4: TensorFlow cannot read it, its name is not UTF-8; rename it"
+    )
 
 
 @pytest.mark.slow
@@ -114,12 +144,17 @@ def test_folders_that_cannot_be_read(root, warnings, unreadable, refused):
 
 
 @pytest.mark.usefixtures("checked")
-def test_a_file_that_cannot_be_opened_ends_the_run_and_is_not_remembered_as_broken(root, cache, refused):
+def test_a_file_that_cannot_be_opened_ends_the_run_and_is_not_remembered_as_broken(
+    root, cache, refused
+):
     data = DataConfig(dataset=f"folder:{root}", data_dir=cache)
     found = splits.read(data)
     (root / found.names[0]).rename(root / "aside")  # between listing and check
     said = refused(check.usable, data, found, [0, 1])
-    assert re.search(f"^{root}/{found.names[0]}: cannot be read .*o such file.*; run the same command again", said)
+    assert re.search(
+        f"^{root}/{found.names[0]}: cannot be read .*o such file.*; run the same command again",
+        said,
+    )
     assert not os.path.exists(cache)
 
 
@@ -129,7 +164,12 @@ def test_links_that_lead_out_of_the_folder_are_followed_and_told(tmp_path, warni
     (tmp_path / "theirs/a/3.png").symlink_to("1.png")
     (tmp_path / "theirs/a/top").symlink_to("..")
     (tmp_path / "theirs/b").symlink_to(tmp_path / "mine")
-    assert walk.images(str(tmp_path / "theirs")) == ["a/1.png", "a/2.png", "a/3.png", "b/private.png"]
+    assert walk.images(str(tmp_path / "theirs")) == [
+        "a/1.png",
+        "a/2.png",
+        "a/3.png",
+        "b/private.png",
+    ]
     assert warnings[-1] == f"{tmp_path}/theirs: 2 links lead out of it and are followed: a/2.png, b"
 
 
@@ -146,7 +186,9 @@ def test_a_bucket_is_read_through_tensorflow(cache, warnings):
     found = splits.read(DataConfig(dataset="folder:ram://images"))
     assert found.names[found.splits["train"]].tolist() == ["cat/1.png", "dog/2.png"]
     assert classes.named(found, ["train"]).empty == ["emu"]
-    assert warnings[0].startswith("ram://images: skipped: 2 files in hidden folders or folders of tools, e.g. @eaDir/3")
+    assert warnings[0].startswith(
+        "ram://images: skipped: 2 files in hidden folders or folders of tools, e.g. @eaDir/3"
+    )
 
 
 def tiff(bands):

@@ -5,16 +5,33 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.detect import boxes as bx
-from cpc_tf.detect.boxes import ANCHOR_WEIGHTS, anchor_grid, detect, encode, inside, non_max_suppression, propose
+from cpc_tf.detect.boxes import (
+    ANCHOR_WEIGHTS,
+    anchor_grid,
+    detect,
+    encode,
+    inside,
+    non_max_suppression,
+    propose,
+)
 from cpc_tf.detect.config import InferenceConfig
 from tests.detect.samples import oracle, random_boxes
 
 UNIT = tf.constant([[0.0, 0, 1, 1]])
-BOX, ANCHOR, EMPTY = (tf.constant(box, tf.float32) for box in ([2, 4, 14, 20], [0, 0, 10, 20], [3, 3, 3, 9]))
+BOX, ANCHOR, EMPTY = (
+    tf.constant(box, tf.float32) for box in ([2, 4, 14, 20], [0, 0, 10, 20], [3, 3, 3, 9])
+)
 
 
 def test_iou_known():
-    others = [[0, 0, 1, 1], [0, 0, 0.5, 1], [0, 0, 1, 0.5], [0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1], [0.5, 0.5, 1.5, 1.5]]
+    others = [
+        [0, 0, 1, 1],
+        [0, 0, 0.5, 1],
+        [0, 0, 1, 0.5],
+        [0, 0, 0.5, 0.5],
+        [0.5, 0.5, 1, 1],
+        [0.5, 0.5, 1.5, 1.5],
+    ]
     wanted = [[1, 0.5, 0.5, 0.25, 0.25, 0.25 / 1.75]]
     np.testing.assert_allclose(bx.iou(UNIT, tf.constant(others)), wanted, rtol=1e-6)
 
@@ -29,7 +46,9 @@ def test_iou_of_nothing_is_0():
 def test_coding_known():
     deltas = bx.encode(BOX, ANCHOR)
     np.testing.assert_allclose(deltas, [3, 1, 0.911608, -1.115718], atol=1e-6)
-    np.testing.assert_allclose(bx.encode(BOX, ANCHOR, bx.ANCHOR_WEIGHTS), deltas / [10, 10, 5, 5], atol=1e-6)
+    np.testing.assert_allclose(
+        bx.encode(BOX, ANCHOR, bx.ANCHOR_WEIGHTS), deltas / [10, 10, 5, 5], atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("weights", [bx.ANCHOR_WEIGHTS, bx.REGION_WEIGHTS])
@@ -52,7 +71,9 @@ def test_coding_without_area_is_0():
 
 
 def test_decoding_is_bounded():
-    box = bx.decode(tf.constant([0.0, 0, 1e6, -1e6]), tf.constant([0.0, 0, 16, 16]), bx.ANCHOR_WEIGHTS)
+    box = bx.decode(
+        tf.constant([0.0, 0, 1e6, -1e6]), tf.constant([0.0, 0, 16, 16]), bx.ANCHOR_WEIGHTS
+    )
     np.testing.assert_allclose(box, [8 - 500, 8, 8 + 500, 8])
 
 
@@ -76,8 +97,14 @@ def batch(count):
 
 
 def suppressed(boxes, scores, *arguments, jit=False):
-    function = tf.function(lambda *x: non_max_suppression(*x, *arguments), jit_compile=True) if jit else None
-    indices, valid = (function or (lambda *x: non_max_suppression(*x, *arguments)))(*map(tf.constant, (boxes, scores)))
+    function = (
+        tf.function(lambda *x: non_max_suppression(*x, *arguments), jit_compile=True)
+        if jit
+        else None
+    )
+    indices, valid = (function or (lambda *x: non_max_suppression(*x, *arguments)))(
+        *map(tf.constant, (boxes, scores))
+    )
     return [i[v] for i, v in zip(indices.numpy(), valid.numpy())]
 
 
@@ -91,7 +118,9 @@ def test_equals_tensorflows(boxes, count, threshold, jit):
     boxes, scores = batch(boxes)
     ours = suppressed(boxes, scores, boxes.shape[1], count, threshold, jit=jit)
     for i in range(2):
-        np.testing.assert_array_equal(ours[i], tf.image.non_max_suppression(boxes[i], scores[i], count, threshold))
+        np.testing.assert_array_equal(
+            ours[i], tf.image.non_max_suppression(boxes[i], scores[i], count, threshold)
+        )
 
 
 @pytest.mark.slow
@@ -114,7 +143,10 @@ def test_only_the_candidates_are_looked_at():
 
 @pytest.mark.slow
 def test_more_places_than_boxes():
-    boxes, scores = tf.constant([[[0.0, 0, 10, 10], [0, 0, 10, 5], [20, 20, 30, 30]]]), tf.constant([[0.1, 0.9, 0.5]])
+    boxes, scores = (
+        tf.constant([[[0.0, 0, 10, 10], [0, 0, 10, 5], [20, 20, 30, 30]]]),
+        tf.constant([[0.1, 0.9, 0.5]]),
+    )
     indices, valid = non_max_suppression(boxes, scores, 100, 7, 0.5)
     assert indices.shape == valid.shape == (1, 7)
     np.testing.assert_array_equal(valid[0], [True, True] + [False] * 5)
@@ -175,7 +207,9 @@ def by_definition(logits, deltas, proposals, valid, size, config):
         sides, d = proposals[:, 2:] - proposals[:, :2], deltas[:, label]
         centre = proposals[:, :2] + sides / 2 + d[:, :2] / 10 * sides
         half = sides * np.exp(d[:, 2:] / 5) / 2
-        boxes = np.concatenate([np.clip(centre - half, 0, size), np.clip(centre + half, 0, size)], 1)
+        boxes = np.concatenate(
+            [np.clip(centre - half, 0, size), np.clip(centre + half, 0, size)], 1
+        )
         scores = np.where(valid & (p[:, label] > config.detection_score), p[:, label], -np.inf)
         taken = oracle(boxes, scores, len(boxes), config.detection_nms_iou)
         found += [(scores[i], label, boxes[i]) for i in taken]
@@ -210,7 +244,9 @@ def test_equals_the_definition(config, jit):
 def test_nothing_found():
     logits, deltas, proposals, valid = inputs(40, 3)
     logits[..., -1] = 50  # the background
-    detections = detect(*map(tf.constant, (logits, deltas, proposals, valid)), IMAGE_SIZES, InferenceConfig())
+    detections = detect(
+        *map(tf.constant, (logits, deltas, proposals, valid)), IMAGE_SIZES, InferenceConfig()
+    )
     assert not np.any(detections.count)
     assert not np.any(detections.boxes)
     assert np.all(detections.labels == -1)

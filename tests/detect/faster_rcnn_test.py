@@ -12,7 +12,15 @@ from cpc_tf.detect.faster_rcnn import RegionHead, RegionProposalNetwork, roi_ali
 from cpc_tf.detect.trainee import build_detector
 from cpc_tf.keras import keras
 from cpc_tf.settings import replace
-from tests.detect.samples import ORDINARY, SIDE, SMALL, batch, make_tiny, small_detector, training_step
+from tests.detect.samples import (
+    ORDINARY,
+    SIDE,
+    SMALL,
+    batch,
+    make_tiny,
+    small_detector,
+    training_step,
+)
 
 PARTS = ["rpn_class", "rpn_box", "region_class", "region_box"]
 
@@ -43,7 +51,9 @@ def test_losses(step):
     assert set(losses) == {*PARTS, "loss"}
     assert losses["loss"].numpy() == pytest.approx(sum(losses[name].numpy() for name in PARTS))
     assert all(losses[name] > 0 for name in PARTS)
-    assert all(np.any(gradient) for gradient in gradients), "every variable is reached, those of the norm as well"
+    assert all(np.any(gradient) for gradient in gradients), (
+        "every variable is reached, those of the norm as well"
+    )
 
 
 GRID = [[y, x, y + 6, x + 6] for y in range(0, 60, 6) for x in range(0, 60, 6)]
@@ -93,7 +103,9 @@ def test_the_encoders_own_stack_is_the_head(monkeypatch):
     """Of a region that is the whole map, pooled cell by cell, it makes the encoder's own features."""
     make_tiny(monkeypatch)
     head = {"region_head": "encoder", "region_pool": 8, "region_reduce": 6, "region_points": 1}
-    config = replace(SMALL, encoder="random", backbone_endpoint="stack1", backbone_norm="layer", **head)
+    config = replace(
+        SMALL, encoder="random", backbone_endpoint="stack1", backbone_norm="layer", **head
+    )
     model = build_detector(config, 3)
     images = tf.random.stateless_uniform([2, 32, 32, 3], [1, 2])
     wanted = model.backbone.encoder(images)  # [2, D]
@@ -101,7 +113,9 @@ def test_the_encoders_own_stack_is_the_head(monkeypatch):
     with tf.GradientTape() as tape:
         logits, _ = model.head(pooled, tf.tile([[[0.0, 0, 32, 32]]], [2, 1, 1]), model.stride)
     np.testing.assert_allclose(logits[:, 0], model.head.classes(wanted), rtol=1e-4, atol=1e-6)
-    assert len(model.head.trainable_variables) == 4  # the two last layers: the stack is the encoder's
+    assert (
+        len(model.head.trainable_variables) == 4
+    )  # the two last layers: the stack is the encoder's
     stack = model.backbone.encoder.stacks[-1][0]
     assert all(np.any(gradient) for gradient in tape.gradient(logits, stack.trainable_variables))
 
@@ -109,9 +123,18 @@ def test_the_encoders_own_stack_is_the_head(monkeypatch):
 ANCHORS = anchor_grid(4, 6, 8, [8, 16], [1])  # of an image of 32x48
 FEATURES = tf.constant(np.random.default_rng(0).normal(size=[2, 6, 8, 10]), tf.float32)
 BOXES = tf.constant(
-    [[[0.0, 0, 48, 64], [4, 4, 20, 30], [0, 0, 0, 0]], [[30, 2, 47, 33], [9, 9, 10, 10], [5, 0, 40, 9]]]
+    [
+        [[0.0, 0, 48, 64], [4, 4, 20, 30], [0, 0, 0, 0]],
+        [[30, 2, 47, 33], [9, 9, 10, 10], [5, 0, 40, 9]],
+    ]
 )
-TINY = {"region_pool": 4, "region_blocks": 2, "region_width": 8, "region_bottleneck": 4, "region_reduce": 0}
+TINY = {
+    "region_pool": 4,
+    "region_blocks": 2,
+    "region_width": 8,
+    "region_bottleneck": 4,
+    "region_reduce": 0,
+}
 
 
 def make(dtype="float32", **changes):
@@ -180,7 +203,9 @@ def test_outputs_stand_in_the_order_of_the_anchors():
     near = np.all(np.abs(centres - [20, 28]) <= 8, 1)
     second = np.arange(len(ANCHORS)) % 2
     np.testing.assert_allclose(objectness[0], 15.0 * near + 100.0 * second)
-    np.testing.assert_allclose(deltas[0], 15.0 * near[:, None] + 400.0 * second[:, None] + 100.0 * np.arange(4))
+    np.testing.assert_allclose(
+        deltas[0], 15.0 * near[:, None] + 400.0 * second[:, None] + 100.0 * np.arange(4)
+    )
 
 
 def test_bfloat16_inside_float32_outside():
@@ -222,7 +247,9 @@ ROI_BOXES = tf.constant(
         [[20, 20, 20.5, 20.5], [20, 40, 30, 40], [10, 50, 40, 20], [-60, -10, 30, 200]],
     ]
 )
-ROI_FEATURES = tf.constant(np.random.default_rng(0).normal(size=[2, 6, 10, 3]), tf.float32)  # stride 8
+ROI_FEATURES = tf.constant(
+    np.random.default_rng(0).normal(size=[2, 6, 10, 3]), tf.float32
+)  # stride 8
 
 
 def test_roi_align_of_a_ramp():
@@ -247,7 +274,10 @@ def test_the_gradient_of_roi_align_is_its_adjoint_and_compiles_for_any_batch():
         tf.random.stateless_normal([2, 6, 10, 3], [3, 4]),
     )
 
-    @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([None, 6, 10, 3]), tf.TensorSpec([None, 4, 4])])
+    @tf.function(
+        jit_compile=True,
+        input_signature=[tf.TensorSpec([None, 6, 10, 3]), tf.TensorSpec([None, 4, 4])],
+    )
     def pool(features, boxes):
         with tf.GradientTape() as tape:
             tape.watch([features, boxes])

@@ -23,7 +23,11 @@ BLACK = np.zeros([100, 150, 3], np.uint8)
 def scene(objects, detections=(), difficult=()):
     """Boxes of the class 0; detections are (box, score)."""
     marks = [i in difficult for i in range(len(objects))]
-    return Scene("$name_1", truth(objects, difficult=marks), found(*zip(*detections) if detections else ((), ())))
+    return Scene(
+        "$name_1",
+        truth(objects, difficult=marks),
+        found(*zip(*detections) if detections else ((), ())),
+    )
 
 
 GOOD = scene([HERE], [(HERE, 0.9)])
@@ -42,7 +46,10 @@ def test_worst_misses_come_first_then_the_surest_wrong_ones():
 def colours(png):
     """How many pixels of the picture below the legend have the colour of each kind of box."""
     pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), float)[90:] / 255
-    return [int((np.abs(pixels - to_rgb(kind["color"])).max(-1) < 0.02).sum()) for kind in pictures.KINDS]
+    return [
+        int((np.abs(pixels - to_rgb(kind["color"])).max(-1) < 0.02).sum())
+        for kind in pictures.KINDS
+    ]
 
 
 @pytest.mark.slow
@@ -67,7 +74,9 @@ def test_a_sheet_of_many_images_of_any_shape_and_curves_of_a_class_of_which_noth
     width, height = Image.open(io.BytesIO(png)).size
     assert width > 1500
     assert height > 700
-    width, height = Image.open(io.BytesIO(pictures.draw_curves(scoring.score([scene([HERE])], 2), NAMES))).size
+    width, height = Image.open(
+        io.BytesIO(pictures.draw_curves(scoring.score([scene([HERE])], 2), NAMES))
+    ).size
     assert width >= 400
     assert height >= 200
 
@@ -75,7 +84,9 @@ def test_a_sheet_of_many_images_of_any_shape_and_curves_of_a_class_of_which_noth
 @pytest.mark.slow
 @pytest.mark.filterwarnings("error")  # of letters that a font does not have
 def test_names_in_any_script_are_drawn_as_numbers_where_no_font_has_them(caplog):
-    unknown = "\u0643\u0644\u0628"  # which Matplotlib would write from left to right, whatever the font
+    unknown = (
+        "\u0643\u0644\u0628"  # which Matplotlib would write from left to right, whatever the font
+    )
     named = TWO_MISSED._replace(name=unknown)
     names = (unknown, *NAMES[1:])
     pictures.draw_sheet([GOOD, named], [BLACK] * 2, names)

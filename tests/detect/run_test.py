@@ -55,8 +55,20 @@ def test_result(learned):
     workdir, result = learned
     assert json.loads((workdir / "result.json").read_text()) == result
     wanted = {
-        **{"kind": "detect", "encoder": "random", "backbone": "tiny", "seed": 0, "iou": 0.5, "steps": 200},
-        **{"split": "train", "test_split": "train", "num_classes": 2, "class_names": ["bar", "square"]},
+        **{
+            "kind": "detect",
+            "encoder": "random",
+            "backbone": "tiny",
+            "seed": 0,
+            "iou": 0.5,
+            "steps": 200,
+        },
+        **{
+            "split": "train",
+            "test_split": "train",
+            "num_classes": 2,
+            "class_names": ["bar", "square"],
+        },
         **{"images": 4, "boxes": 4, "test_images": 4, "test_boxes": 4},
     }
     assert {name: result[name] for name in wanted} == wanted
@@ -125,14 +137,18 @@ def test_the_images_are_read_once_to_divide_them_and_to_count_their_objects():
     counts = [objects_of_classes(one) for one in (source, *parts)]
     assert counts[0].sum() == 10
     np.testing.assert_array_equal(counts[0], counts[1] + counts[2])
-    streamed = [example["name"].decode() for example in parts.fit.stream(0).take(8).as_numpy_iterator()]
+    streamed = [
+        example["name"].decode() for example in parts.fit.stream(0).take(8).as_numpy_iterator()
+    ]
     assert streamed == parts.fit.objects.names
 
 
 @pytest.mark.slow
 def test_a_part_without_objects_is_refused():
     encoded, *_ = rectangle(*RECTANGLES[0])
-    with pytest.raises(ConfigError, match="--held_out=0.5: of 2 training images it makes 1 to train on and 1"):
+    with pytest.raises(
+        ConfigError, match="--held_out=0.5: of 2 training images it makes 1 to train on and 1"
+    ):
         divided(Images([rectangle(*RECTANGLES[0]), (encoded, [], [], [])]), 0.5, seed=0)
 
 
@@ -142,7 +158,9 @@ def test_some_images_are_read_from_any_step_on():
     some = Named(SOURCE, [f"image{i}" for i in (1, 2, 5)])
     found = [(int(e["counter"]), e["name"].numpy().decode()) for e in some.stream(0).take(9)]
     assert [counter for counter, _ in found] == list(range(9))
-    assert all({name for _, name in found[i : i + 3]} == {"image1", "image2", "image5"} for i in (0, 3, 6))
+    assert all(
+        {name for _, name in found[i : i + 3]} == {"image1", "image2", "image5"} for i in (0, 3, 6)
+    )
     again = some.stream(0, 7, select=lambda counter: counter % 2 == 0).take(1)
     assert [(int(e["counter"]), e["name"].numpy().decode()) for e in again] == [found[8]]
 
@@ -151,7 +169,10 @@ class Scripted:
     """Phases whose tests on the held-out images have these scores."""
 
     def __init__(self, *scores):
-        self.tests = [{"step": 3 * i, "held_out_map_all": x, "held_out_map11": 0.0} for i, x in enumerate(scores)]
+        self.tests = [
+            {"step": 3 * i, "held_out_map_all": x, "held_out_map11": 0.0}
+            for i, x in enumerate(scores)
+        ]
 
     def first(self, source, steps, *folders):
         assert (steps, folders) == (7, ("search",))
@@ -172,14 +193,18 @@ def test_the_best_test_is_chosen_and_of_equals_the_earliest(scores, steps):
 
 def checkpoint(folder):
     """{name: value} of the detector in the last checkpoint of a phase."""
-    reader = tf.train.load_checkpoint(str(max(folder.glob("checkpoints/*.index"))).removesuffix(".index"))
+    reader = tf.train.load_checkpoint(
+        str(max(folder.glob("checkpoints/*.index"))).removesuffix(".index")
+    )
     names = [name for name in reader.get_variable_to_shape_map() if name.startswith("model/")]
     return {name: reader.get_tensor(name) for name in names}
 
 
 def quick(model, *_):
     """Losses that are traced at once: every variable is drawn to 1."""
-    return dict.fromkeys(LOSSES, tf.add_n([tf.reduce_sum(tf.square(v - 1)) for v in model.trainable_variables]))
+    return dict.fromkeys(
+        LOSSES, tf.add_n([tf.reduce_sum(tf.square(v - 1)) for v in model.trainable_variables])
+    )
 
 
 @pytest.mark.slow
@@ -189,13 +214,21 @@ def test_the_first_phase_keeps_the_encoder_and_the_second_begins_with_it(tmp_pat
     monkeypatch.setattr(FasterRCNN, "training_losses", quick)
     lines = pathlib.Path(__file__).with_name("tiny.flags").read_text().splitlines()
     boxes = samples.write_boxes(tmp_path / "boxes", count=6)
-    flags = [line.replace("BOXES", boxes).replace("MODULE", "random") for line in lines if line.startswith("--")]
-    flags += "--backbone=tiny --batch_size=4 --train_steps=4 --frozen_epochs=1 --held_out=0.3".split()
+    flags = [
+        line.replace("BOXES", boxes).replace("MODULE", "random")
+        for line in lines
+        if line.startswith("--")
+    ]
+    flags += (
+        "--backbone=tiny --batch_size=4 --train_steps=4 --frozen_epochs=1 --held_out=0.3".split()
+    )
     flags += "--encoder_rate_factor=0 --strategy=single --steps_per_loop=1".split()
     flags += [f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
     config = cli.parse(DetectConfig, flags)
     result, given = detect(config), build_detector(config, 2).encoder_variables
-    first, second = (checkpoint(tmp_path / "run/search" / phase) for phase in ("frozen", "fine-tuned"))
+    first, second = (
+        checkpoint(tmp_path / "run/search" / phase) for phase in ("frozen", "fine-tuned")
+    )
     kept = [value for name, value in first.items() if "backbone/encoder" in name]
     assert len(kept) == len(given) > 10
     for variable in given:
@@ -207,6 +240,10 @@ def test_the_first_phase_keeps_the_encoder_and_the_second_begins_with_it(tmp_pat
         "frozen": (2, result["map11"]),
         "fine-tuned": (0, result["map11"]),
     }
-    assert [(look["steps"], look["chosen"]) for look in result["search"]] == [(0, True), (1, False), (2, False)]
+    assert [(look["steps"], look["chosen"]) for look in result["search"]] == [
+        (0, True),
+        (1, False),
+        (2, False),
+    ]
     assert (result["steps"], result["most_steps"]) == (2, 4)
     assert not (tmp_path / "run/fine-tuned").exists()

@@ -38,25 +38,33 @@ def make_tiny(monkeypatch):
 def random_boxes(count, seed=0, canvas=100):
     random = np.random.default_rng(seed)
     corner = random.uniform(0, canvas * 0.7, [count, 2])
-    return np.concatenate([corner, corner + random.uniform(1, canvas * 0.3, [count, 2])], 1).astype(np.float32)
+    return np.concatenate([corner, corner + random.uniform(1, canvas * 0.3, [count, 2])], 1).astype(
+        np.float32
+    )
 
 
 def truth(boxes, labels=None, difficult=None):
     """The objects of an image; of the class 0 and not difficult unless it is said."""
     labels = [0] * len(boxes) if labels is None else labels
     difficult = [False] * len(boxes) if difficult is None else difficult
-    return Truth(np.array(boxes, float).reshape(-1, 4), np.array(labels, int), np.array(difficult, bool))
+    return Truth(
+        np.array(boxes, float).reshape(-1, 4), np.array(labels, int), np.array(difficult, bool)
+    )
 
 
 def found(boxes, scores, labels=None):
     """Detections in an image; of the class 0 unless it is said."""
     labels = [0] * len(boxes) if labels is None else labels
-    return Detected(np.array(boxes, float).reshape(-1, 4), np.array(scores, float), np.array(labels, int))
+    return Detected(
+        np.array(boxes, float).reshape(-1, 4), np.array(scores, float), np.array(labels, int)
+    )
 
 
 def overlap(one, other):
     """The intersection over the union of two boxes."""
-    shared = np.prod([max(0, min(one[i + 2], other[i + 2]) - max(one[i], other[i])) for i in (0, 1)])
+    shared = np.prod(
+        [max(0, min(one[i + 2], other[i + 2]) - max(one[i], other[i])) for i in (0, 1)]
+    )
     return shared / (sum((b[2] - b[0]) * (b[3] - b[1]) for b in (one, other)) - shared)
 
 
@@ -82,7 +90,10 @@ def squares(boxes, labels, background=0.5):
 
 def batch(*images, places=101):
     """Arguments of `training_losses` but the seed: images are (boxes, labels)."""
-    boxes, labels = np.zeros([len(images), places, 4], np.float32), np.full([len(images), places], -1, np.int32)
+    boxes, labels = (
+        np.zeros([len(images), places, 4], np.float32),
+        np.full([len(images), places], -1, np.int32),
+    )
     for i, (these, classes) in enumerate(images):
         boxes[i, : len(these)], labels[i, : len(these)] = np.reshape(these, [-1, 4]), classes
     pictures = np.stack([squares(*image) for image in images])
@@ -96,7 +107,9 @@ ORDINARY = batch(([[8, 8, 30, 28], [40, 30, 60, 60]], [0, 2]), ([[20, 5, 36, 21]
 def detector_training(config, strategy=None, classes=3, steps=10, phase=WHOLE):
     """A detector and its training."""
     strategy = strategy or tf.distribute.get_strategy()
-    return DetectorTraining(config, build_detector(config, classes, strategy), strategy, steps, phase)
+    return DetectorTraining(
+        config, build_detector(config, classes, strategy), strategy, steps, phase
+    )
 
 
 class Backbone(keras.layers.Layer):

@@ -38,7 +38,9 @@ def test_vector_of_padilla():
     """Padilla et al. 2020, github.com/rafaelpadilla/Object-Detection-Metrics: 24 detections, 15 objects."""
     curve = curve_of(np.isin(np.arange(1, 25), [1, 3, 10, 12, 13, 14, 23]), 15)
     values = [average_precision(curve, recalls) for recalls in (None, ELEVEN)]
-    np.testing.assert_allclose(values, [(1 + 2 / 3 + 4 * 3 / 7 + 7 / 23) / 15, (1 + 2 / 3 + 3 * 3 / 7) / 11])
+    np.testing.assert_allclose(
+        values, [(1 + 2 / 3 + 4 * 3 / 7 + 7 / 23) / 15, (1 + 2 / 3 + 3 * 3 / 7) / 11]
+    )
     np.testing.assert_allclose(values, [0.2456, 0.2684], atol=1e-4)  # as published
 
 
@@ -50,8 +52,14 @@ def test_recall_of_a_whole_tenth_counts_as_reached():
 def test_second_detection_of_an_object_is_wrong_even_if_another_one_is_left():
     # The second detection overlaps the first object most, which is taken, and the second one by 0.54.
     objects = truth([[0, 0, 10, 10], [0, 3, 10, 13]])
-    assert judge(objects, found([[0, 0, 10, 10], [0, 1, 10, 9]], [0.9, 0.8])).right.tolist() == [1, 0]
-    assert judge(objects, found([[0, 2, 10, 12], [0, 0, 10, 10]], [0.9, 0.8])).right.tolist() == [1, 1]
+    assert judge(objects, found([[0, 0, 10, 10], [0, 1, 10, 9]], [0.9, 0.8])).right.tolist() == [
+        1,
+        0,
+    ]
+    assert judge(objects, found([[0, 2, 10, 12], [0, 0, 10, 10]], [0.9, 0.8])).right.tolist() == [
+        1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(("iou", "right"), [(0.5, 1), (0.51, 0), (0.3, 1)])
@@ -69,15 +77,21 @@ def test_classes():
     assert np.isnan(mean_average_precision(values[2:]))
 
 
-@pytest.mark.parametrize(("truths", "value"), [([truth([])], np.nan), ([truth([HERE])], 0), ([], np.nan)])
+@pytest.mark.parametrize(
+    ("truths", "value"), [([truth([])], np.nan), ([truth([HERE])], 0), ([], np.nan)]
+)
 def test_nothing_found(truths, value):
     (curve,) = precision_recall(truths, [found([], [])] * len(truths), 1)
-    np.testing.assert_equal([average_precision(curve, recalls) for recalls in (None, ELEVEN)], [value] * 2)
+    np.testing.assert_equal(
+        [average_precision(curve, recalls) for recalls in (None, ELEVEN)], [value] * 2
+    )
 
 
 def kit_oracle(truths, detections, iou):
     """(all points, 11 points) as the kit goes: detection by detection over all images."""
-    ranked = [(score, i, box) for i, d in enumerate(detections) for box, score in zip(d.boxes, d.scores)]
+    ranked = [
+        (score, i, box) for i, d in enumerate(detections) for box, score in zip(d.boxes, d.scores)
+    ]
     taken, hits, judged, points = set(), 0, 0, []
     objects = sum(not x for t in truths for x in t.difficult)
     for _, i, box in sorted(ranked, key=lambda entry: -entry[0]):
@@ -127,7 +141,9 @@ def scenes(seed, spread):
         boxes = np.concatenate([corner, corner + 20], 1) + random.uniform(0, 3, [len(nodes), 4])
         near = boxes[random.integers(0, len(nodes), 8)] if len(nodes) else np.zeros([0, 4])
         corner = random.uniform(0, 60, [5, 2])
-        guesses = np.concatenate([near + random.normal(0, 2.5, near.shape), np.concatenate([corner, corner + 20], 1)])
+        guesses = np.concatenate(
+            [near + random.normal(0, 2.5, near.shape), np.concatenate([corner, corner + 20], 1)]
+        )
         yield (
             truth(boxes, difficult=random.uniform(size=len(boxes)) < 0.3),
             found(guesses, random.uniform(size=len(guesses))),
@@ -151,17 +167,24 @@ def test_equals_cocos_rules():
     detections = [d._replace(labels=draw.integers(0, 2, len(d.labels))) for d in detections]
     found = scoring.score([Scene("", *pair) for pair in zip(truths, detections)], 2)
     overlaps = np.arange(50, 100, 5) / 100
-    wanted = np.array([[coco_oracle(truths, detections, label, iou) for label in (0, 1)] for iou in overlaps])
+    wanted = np.array(
+        [[coco_oracle(truths, detections, label, iou) for label in (0, 1)] for iou in overlaps]
+    )
     np.testing.assert_allclose(found.coco50, wanted[0], atol=1e-9)
     np.testing.assert_allclose(found.coco, wanted.mean(0), atol=1e-9)
     means = [found.means[name] for name in ("map50", "map50_95")]
     np.testing.assert_allclose(means, [wanted[0].mean(), wanted.mean()])
-    assert any((judge_by_coco(t, d)[0] != judge(t, d).right).any() for t, d in zip(truths, detections))
+    assert any(
+        (judge_by_coco(t, d)[0] != judge(t, d).right).any() for t, d in zip(truths, detections)
+    )
 
 
 def test_the_best_score_is_the_one_with_the_best_f1():
     truths = [truth([HERE, THERE], difficult=[False, True]), truth([HERE, THERE])]
-    detections = [found([HERE, THERE, ELSEWHERE], [0.9, 0.8, 0.1]), found([HERE, HERE, THERE], [0.7, 0.305, 0.3])]
+    detections = [
+        found([HERE, THERE, ELSEWHERE], [0.9, 0.8, 0.1]),
+        found([HERE, HERE, THERE], [0.7, 0.305, 0.3]),
+    ]
     # At 0.3: three of four; a second box of an object is wrong, and one of a difficult object does not count.
     best = best_f1(truths, detections)
     assert best[1:] == (3, 4, 3)
@@ -175,7 +198,12 @@ def test_the_best_score_is_the_one_with_the_best_f1():
 
 
 CANVAS = CanvasConfig(
-    area_scale=1, canvas_height=60, canvas_width=80, smallest_area=800, largest_area=2400, test_area=1500
+    area_scale=1,
+    canvas_height=60,
+    canvas_width=80,
+    smallest_area=800,
+    largest_area=2400,
+    test_area=1500,
 )
 NOTHING = encode(np.zeros([50, 30, 3], np.uint8)), [], [], []
 CROWDED = (
@@ -216,7 +244,9 @@ def test_boxes_come_back_to_the_images_own_pixels(capsys):
     assert "testing  7/7 100 %" in capsys.readouterr().out
     shapes = [shape for shape, _ in RECTANGLES] + [(50, 30), (40, 60)]
     for scene, (height, width), example in zip(scenes, shapes, EXAMPLES):
-        np.testing.assert_allclose(scene.detected.boxes, [[0, 0, height / 2, width], [0, 0, height, width]], rtol=1e-5)
+        np.testing.assert_allclose(
+            scene.detected.boxes, [[0, 0, height / 2, width], [0, 0, height, width]], rtol=1e-5
+        )
         assert scene.detected.labels.tolist() == [0, 1]
         np.testing.assert_array_equal(scene.truth.boxes, np.reshape(example[1], [-1, 4]))
         assert scene.truth.labels.tolist() == list(example[2])
@@ -258,9 +288,17 @@ def test_classes_that_the_test_lacks_do_not_count_and_the_table_has_all():
     *lines, about, best, caution = scoring.table(scores, NAMES, len(SCENES)).splitlines()
     assert lines[1].split() == ["car", "2", "27.3%", "25.0%", "25.2%"]  # 51 of 101 recalls
     assert lines[3].split() == ["absent", "0", "-", "-", "-"]
-    assert lines[5].split() == ["mean", "3", "63.6%", "62.5%", "27.6%"]  # the dog's box overlaps by 0.6
+    assert lines[5].split() == [
+        "mean",
+        "3",
+        "63.6%",
+        "62.5%",
+        "27.6%",
+    ]  # the dog's box overlaps by 0.6
     assert len({len(line) for line in lines}) == 1
-    assert best.startswith("best F1 with boxes of a score of 0.76 or more: 2 of 3 boxes right (precision 66.7 %), 2 of")
+    assert best.startswith(
+        "best F1 with boxes of a score of 0.76 or more: 2 of 3 boxes right (precision 66.7 %), 2 of"
+    )
     assert about == f"3 objects in {len(SCENES)} test pictures"
     assert caution.startswith(f"only {len(SCENES)} test pictures: the mAP is a rough guide")
 
@@ -273,11 +311,19 @@ def random_scenes(count=30):
     draw = np.random.default_rng(0)
     for i in range(count):
         corners = draw.uniform(0, 60, [4, 2])
-        objects = np.concatenate([corners, corners + draw.uniform(5, 30, [4, 2])], 1).astype(np.float32)
-        detections = np.concatenate([objects + draw.normal(0, 3, [4, 4]), objects[:2] + 40]).astype(np.float32)
+        objects = np.concatenate([corners, corners + draw.uniform(5, 30, [4, 2])], 1).astype(
+            np.float32
+        )
+        detections = np.concatenate([objects + draw.normal(0, 3, [4, 4]), objects[:2] + 40]).astype(
+            np.float32
+        )
         labels, scores = draw.integers(0, 2, 4), draw.uniform(0.05, 1, 6).astype(np.float32)
         guesses = np.append(labels, draw.integers(0, 2, 2))
-        yield Scene(f"{i:06}", truth(objects, labels, draw.random(4) < 0.2), found(detections, scores, guesses))
+        yield Scene(
+            f"{i:06}",
+            truth(objects, labels, draw.random(4) < 0.2),
+            found(detections, scores, guesses),
+        )
 
 
 RANDOM_SCENES = [*random_scenes()]
@@ -308,7 +354,11 @@ def test_scored_from_the_result_files_it_is_the_same():
 
 def test_scored_from_the_json_alone_it_is_the_same():
     content = json.loads(scoring.to_json(RANDOM_SCENES, CLASSES, "voc/2007", "test"))
-    assert (content["dataset"], content["split"], content["class_names"]) == ("voc/2007", "test", list(CLASSES))
+    assert (content["dataset"], content["split"], content["class_names"]) == (
+        "voc/2007",
+        "test",
+        list(CLASSES),
+    )
     read = [
         Scene(
             image["name"],

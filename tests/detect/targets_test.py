@@ -70,10 +70,13 @@ def test_equals_the_definition(keep_best):
 LABELS = np.array([[1] * 30 + [0] * 60 + [-1] * 10, [1] * 3 + [0] * 5 + [-1] * 92, [0] * 100])
 
 
-@pytest.mark.parametrize(("count", "wanted"), [(20, [(5, 15), (3, 5), (0, 20)]), (200, [(30, 60), (3, 5), (0, 100)])])
+@pytest.mark.parametrize(
+    ("count", "wanted"), [(20, [(5, 15), (3, 5), (0, 20)]), (200, [(30, 60), (3, 5), (0, 100)])]
+)
 def test_sample(count, wanted):
     indices, labels = (
-        x.numpy() for x in sample(tf.constant(LABELS, tf.int32), count, 0.25, Draws(tf.constant([1, 2]), 3))
+        x.numpy()
+        for x in sample(tf.constant(LABELS, tf.int32), count, 0.25, Draws(tf.constant([1, 2]), 3))
     )
     assert indices.shape == labels.shape == (3, min(count, 100))
     for i, counts in enumerate(wanted):
@@ -85,7 +88,9 @@ def test_sample(count, wanted):
 
 def test_some_rows_of_a_batch_get_what_they_get_in_the_whole():
     draws = Draws(tf.constant([1, 2]), 3)
-    whole, rest = (sample(tf.constant(LABELS[i:], tf.int32), 20, 0.25, draws._replace(first=i)) for i in (0, 1))
+    whole, rest = (
+        sample(tf.constant(LABELS[i:], tf.int32), 20, 0.25, draws._replace(first=i)) for i in (0, 1)
+    )
     for all_rows, rows in zip(whole, rest):
         np.testing.assert_array_equal(all_rows[1:], rows)
 
@@ -121,7 +126,11 @@ def objects(boxes, labels=None):
 def regions(proposals, valid, objects, **config):
     """The boxes and samples of one image, as arrays."""
     drawn = region_samples(
-        tf.constant([proposals], tf.float32), tf.constant([valid]), objects, HeadConfig(**config), DRAWS
+        tf.constant([proposals], tf.float32),
+        tf.constant([valid]),
+        objects,
+        HeadConfig(**config),
+        DRAWS,
     )
     return drawn[0][0].numpy(), Samples(*(values[0].numpy() for values in drawn[1]))
 
@@ -134,10 +143,14 @@ def test_padding_and_objects_without_area_are_left_out():
 
 @pytest.mark.parametrize("boxes", [[[0, 0, SIDE, SIDE]], BORDER, GRID, [[20, 20, 20.5, 20.5]]])
 def test_each_object_has_an_anchor_that_leads_to_it(boxes):
-    samples = anchor_samples(ANCHORS, EVERYWHERE, objects(boxes), RpnConfig(rpn_samples=1000), DRAWS)
+    samples = anchor_samples(
+        ANCHORS, EVERYWHERE, objects(boxes), RpnConfig(rpn_samples=1000), DRAWS
+    )
     positive = samples.positive[0].numpy()
     # 36 anchors of a side of 6 lie on the nodes of the grid; the others have some that they overlap most.
-    reached = decode(samples.deltas[0], tf.gather(ANCHORS, samples.indices[0]), ANCHOR_WEIGHTS).numpy()[positive]
+    reached = decode(
+        samples.deltas[0], tf.gather(ANCHORS, samples.indices[0]), ANCHOR_WEIGHTS
+    ).numpy()[positive]
     labels = samples.labels[0].numpy()[positive]
     np.testing.assert_allclose(reached, np.array(boxes, np.float32)[labels], atol=1e-3)
     assert len(set(labels)) >= 0.5 * len(boxes)
@@ -160,7 +173,9 @@ def test_each_object_is_a_region_of_its_own(boxes):
 def test_image_without_objects_is_all_background():
     made = objects([[0, 0, 0, 0]], [-1])
     anchors = anchor_samples(ANCHORS, EVERYWHERE, made, RPN, DRAWS)
-    drawn, samples = regions([[0, 0, 10, 10], [5, 5, 30, 30], [1, 1, 2, 2]], [True, True, False], made)
+    drawn, samples = regions(
+        [[0, 0, 10, 10], [5, 5, 30, 30], [1, 1, 2, 2]], [True, True, False], made
+    )
     for these in (anchors, samples):
         assert not np.any(these.positive)
         assert not np.any(these.deltas)
@@ -171,7 +186,9 @@ def test_image_without_objects_is_all_background():
 
 def test_anchors_outside_are_not_learned_from():
     inside = tf.constant(np.arange(ANCHORS.shape[0])[None] < 9)
-    samples = anchor_samples(ANCHORS, inside, objects([[40, 40, 60, 60], [0, 8, 8, 16]]), RPN, DRAWS)
+    samples = anchor_samples(
+        ANCHORS, inside, objects([[40, 40, 60, 60], [0, 8, 8, 16]]), RPN, DRAWS
+    )
     drawn = samples.indices[0].numpy()[samples.valid[0]]
     assert len(drawn) > 2
     assert np.all(drawn < 9)
@@ -182,7 +199,9 @@ def test_anchors_outside_are_not_learned_from():
 def test_regions_are_drawn_a_quarter_from_objects():
     near = [[10 + i * 0.1, 10, 40, 40] for i in range(30)]
     far = [[50, 50 + i * 0.1, 60, 60] for i in range(30)]
-    drawn, samples = regions(near + far, [True] * 60, objects([[10, 10, 40, 40]], [6]), region_samples=16)
+    drawn, samples = regions(
+        near + far, [True] * 60, objects([[10, 10, 40, 40]], [6]), region_samples=16
+    )
     assert samples.valid.all()
     np.testing.assert_array_equal(samples.positive, [True] * 4 + [False] * 12)
     np.testing.assert_array_equal(samples.labels, [6] * 4 + [0] * 12)
@@ -202,15 +221,21 @@ def softplus(x):
 
 def test_rpn_losses_by_hand():
     logits, deltas = tf.constant([[1.0, -2, 0.5, 7, 3]]), tf.reshape(tf.range(20.0), [1, 5, 4])
-    losses = rpn_losses(logits, deltas, drawn_samples([True, True, True, False], [True, False, False, False]))
-    assert losses["rpn_class"].numpy() == pytest.approx((softplus(-3) + softplus(1) + softplus(0.5)) / 3, rel=1e-5)
+    losses = rpn_losses(
+        logits, deltas, drawn_samples([True, True, True, False], [True, False, False, False])
+    )
+    assert losses["rpn_class"].numpy() == pytest.approx(
+        (softplus(-3) + softplus(1) + softplus(0.5)) / 3, rel=1e-5
+    )
     # Sample 0 is anchor 4: its code is 16 to 19, wanted is 1 to 4.
     assert losses["rpn_box"].numpy() == pytest.approx(4 * 15 / 3)
 
 
 def test_region_losses_by_hand():
     random = np.random.default_rng(0)
-    logits, deltas = (random.normal(size=shape).astype(np.float32) for shape in ([1, 4, 4], [1, 4, 3, 4]))
+    logits, deltas = (
+        random.normal(size=shape).astype(np.float32) for shape in ([1, 4, 4], [1, 4, 3, 4])
+    )
     drawn = drawn_samples([True, True, True, False], [True, True, False, False], [2, 0, 0, 0])
     losses = region_losses(tf.constant(logits), tf.constant(deltas), drawn)
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
@@ -222,11 +247,18 @@ def test_region_losses_by_hand():
 
 
 def test_each_image_counts_alike_however_many_samples_it_has():
-    one, other = (drawn_samples(valid, [False] * 4) for valid in ([True] * 4, [True, False, False, False]))
+    one, other = (
+        drawn_samples(valid, [False] * 4) for valid in ([True] * 4, [True, False, False, False])
+    )
     both = Samples(*(tf.concat(pair, 0) for pair in zip(one, other)))
     logits, deltas = tf.constant([[1.0, -2, 0.5, 7, 3], [2.0, 3, 1, 0, 5]]), tf.zeros([2, 5, 4])
-    of_each = [rpn_losses(logits[i : i + 1], deltas[:1], drawn)["rpn_class"] for i, drawn in enumerate((one, other))]
-    assert float(rpn_losses(logits, deltas, both)["rpn_class"]) == pytest.approx(np.mean(of_each), rel=1e-6)
+    of_each = [
+        rpn_losses(logits[i : i + 1], deltas[:1], drawn)["rpn_class"]
+        for i, drawn in enumerate((one, other))
+    ]
+    assert float(rpn_losses(logits, deltas, both)["rpn_class"]) == pytest.approx(
+        np.mean(of_each), rel=1e-6
+    )
 
 
 def test_without_samples_all_losses_are_0():

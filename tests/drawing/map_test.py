@@ -74,7 +74,10 @@ def test_a_single_picture_is_drawn():
 def test_unknown_and_rare_classes_are_grey():
     labels = [-1, *range(25), *range(19)]
     colors, entries = embedding_map._colors(len(labels), labels, [f"class {i}" for i in range(25)])
-    assert [name for _, name, _ in entries] == [*(f"class {i}" for i in range(19)), "no label or others"]
+    assert [name for _, name, _ in entries] == [
+        *(f"class {i}" for i in range(19)),
+        "no label or others",
+    ]
     assert len(np.unique(colors, axis=0)) == 20
     np.testing.assert_array_equal(colors[0], colors[25])
 

@@ -24,17 +24,26 @@ def test_the_sheet_shows_right_ones_surely_wrong_ones_and_unsure_ones():
         "wrong, the most confident": [3, 1],
         "the least confident": [5, 2, 1],
     }
-    assert [*predictions.sample(Predictions(labels, labels, found.probabilities))] == ["right", "the least confident"]
+    assert [*predictions.sample(Predictions(labels, labels, found.probabilities))] == [
+        "right",
+        "the least confident",
+    ]
 
 
 @pytest.mark.slow
 def test_images_are_those_of_the_predictions_and_framed(tmp_path):
     root = samples.write_pictures(tmp_path / "pictures", {"train": 2, "val": 2})
-    source = catalog.open_source(DataConfig(dataset=f"folder:{root}", data_dir=str(tmp_path)), "val")
+    source = catalog.open_source(
+        DataConfig(dataset=f"folder:{root}", data_dir=str(tmp_path)), "val"
+    )
     images = predictions.images_of(source, GeometryConfig(resize=16, image_size=16, patch_size=16))
-    shown = images(np.array([5, 0, 5]))  # blue, green, red in the order of names: the last is red, the first blue
+    shown = images(
+        np.array([5, 0, 5])
+    )  # blue, green, red in the order of names: the last is red, the first blue
     assert shown.mean((1, 2)).argmax(1).tolist() == [0, 2, 0]
-    found = Predictions(np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2, 1]), np.linspace(0.5, 0.9, 6))
+    found = Predictions(
+        np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2, 1]), np.linspace(0.5, 0.9, 6)
+    )
     png = predictions.draw(found, images, source.class_names, count=2)
     pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
     for color in (plots.TRUE, plots.MISSED):

@@ -39,7 +39,9 @@ def test_the_papers_classifier_has_the_papers_size():
 
 
 def test_logits_are_float32_and_one_place_is_enough():
-    classifier = ResNetClassifier(5, ClassifierConfig(head_blocks=2, head_width=12), precision="bfloat16")
+    classifier = ResNetClassifier(
+        5, ClassifierConfig(head_blocks=2, head_width=12), precision="bfloat16"
+    )
     for size in (3, 1):
         logits = classifier(tf.random.stateless_normal([4, size, size, 8], [0, 0]))
         assert (logits.shape, logits.dtype) == ([4, 5], tf.float32)
@@ -56,10 +58,14 @@ def test_logits_are_float32_and_one_place_is_enough():
 def test_head_and_norm_of_networks_that_begin_anew(flags, blocks, norm):
     config = replace(EfficientConfig(), backbone="tiny", head_width=8, image_size=16, **flags)
     encoder = load_encoder(config, make_strategy("single"))
-    classifier = build_classifier(config, first_phase(config), encoder.map_shape(config.images.image_size), 3)
+    classifier = build_classifier(
+        config, first_phase(config), encoder.map_shape(config.images.image_size), 3
+    )
     assert len(classifier.blocks) == blocks
     assert type(classifier.norm) is norm
-    assert encoder.encoder.config.norm == ("layer" if flags["encoder"] == "random" else flags.get("norm", "batch"))
+    assert encoder.encoder.config.norm == (
+        "layer" if flags["encoder"] == "random" else flags.get("norm", "batch")
+    )
 
 
 def test_dropout_is_a_function_of_its_key_keeps_the_mean_and_is_off_in_tests():
@@ -68,7 +74,9 @@ def test_dropout_is_a_function_of_its_key_keeps_the_mean_and_is_off_in_tests():
     plain = classifier(x).numpy()
     assert np.ptp(plain) < 1e-5
     one, same, other = (
-        classifier(x, training=True, mask=classifier.dropout_mask(64, tf.constant(key, tf.int64), 2000)).numpy()
+        classifier(
+            x, training=True, mask=classifier.dropout_mask(64, tf.constant(key, tf.int64), 2000)
+        ).numpy()
         for key in ((1, 2), (1, 2), (1, 3))
     )
     np.testing.assert_array_equal(one, same)
@@ -81,19 +89,29 @@ BATCH = {
     "image": tf.constant(RANDOM.integers(0, 256, [4, 8, 8, 3], dtype=np.uint8)),
     "label": tf.constant([0, 1, 2, 0], tf.int64),
 }
-SGD = {"learning_rate": 0.1, "momentum": 0.0, "weight_decay": 0.0, "finetune_rate": 0.1, "encoder_rate": 0.01}
+SGD = {
+    "learning_rate": 0.1,
+    "momentum": 0.0,
+    "weight_decay": 0.0,
+    "finetune_rate": 0.1,
+    "encoder_rate": 0.01,
+}
 
 
 def make(phase, *, blocks=0, norm="none", strategy=None, cosine=False, drops=(), **settings):
     strategy = strategy or make_strategy("single")
     with strategy.scope():
         head = {"head_blocks": blocks, "head_width": 8, "dropout": 0.0}
-        config = replace(EfficientConfig(), **{**SGD, **head, "xla": "off", "batch_size": 4, **settings})
+        config = replace(
+            EfficientConfig(), **{**SGD, **head, "xla": "off", "batch_size": 4, **settings}
+        )
         encoder = load_feature_maps("random", "feature_map", 8, backbone="tiny")
         tf.random.set_seed(1)
         classifier = ResNetClassifier(3, config.classifier, norm)
         classifier.build([None, 1, 1, 128])
-        return Classification(encoder, classifier, phase, config, 10, strategy, cosine=cosine, drops=drops)
+        return Classification(
+            encoder, classifier, phase, config, 10, strategy, cosine=cosine, drops=drops
+        )
 
 
 def stepping(trainee):
@@ -130,7 +148,10 @@ def test_which_parts_learn_and_whose_kernels_decay(phase, learn, decay):
 def test_the_frozen_phase_is_sgd_by_hand_of_images_or_their_features_and_its_rate_drops(told):
     """The rate drops when told, or at given steps."""
     trainee = make(FROZEN, weight_decay=0.5, drops=() if told else (2, 3))
-    encoder, maps = values(trainee.encoder.trainable_variables), trainee.encoder.encode(BATCH["image"])
+    encoder, maps = (
+        values(trainee.encoder.trainable_variables),
+        trainee.encoder.encode(BATCH["image"]),
+    )
     features, labels = maps.numpy().mean((1, 2)), BATCH["label"].numpy()
     encoded = {"latents": maps, "label": BATCH["label"]}
     kernel, bias = values(trainee.classifier.trainable_variables)
@@ -143,7 +164,10 @@ def test_the_frozen_phase_is_sgd_by_hand_of_images_or_their_features_and_its_rat
         odds = powers / powers.sum(1, keepdims=True)
         assert loss == pytest.approx(-np.log(odds[np.arange(4), labels]).mean(), abs=1e-5)
         error = (odds - np.eye(3)[labels]) / 4
-        kernel, bias = kernel - rate * (features.T @ error + 0.5 * kernel), bias - rate * error.sum(0)
+        kernel, bias = (
+            kernel - rate * (features.T @ error + 0.5 * kernel),
+            bias - rate * error.sum(0),
+        )
         for variable, wanted in zip(trainee.classifier.trainable_variables, (kernel, bias)):
             np.testing.assert_allclose(variable, wanted, atol=1e-5)
     for variable, before in zip(trainee.encoder.trainable_variables, encoder):
@@ -151,7 +175,9 @@ def test_the_frozen_phase_is_sgd_by_hand_of_images_or_their_features_and_its_rat
 
     logits, seen = trainee.logits([BATCH, {name: x[:2] for name, x in encoded.items()}])
     np.testing.assert_array_equal(seen, [*labels, *labels[:2]])
-    np.testing.assert_allclose(logits, np.concatenate([features, features[:2]]) @ kernel + bias, atol=1e-5)
+    np.testing.assert_allclose(
+        logits, np.concatenate([features, features[:2]]) @ kernel + bias, atol=1e-5
+    )
 
 
 def test_fine_tuning_moves_the_encoder_as_adam_does_and_a_cosine_ends_it_gently():
@@ -185,7 +211,10 @@ def test_the_papers_adam_is_adam_by_hand_clipped_and_averaged():
         decay = min(0.9999, (1 + number) / (10 + number))
         for i, gradient in enumerate(gradients):
             gradient = gradient * 0.01 / norm
-            first[i], second[i] = 0.8 * first[i] + 0.2 * gradient, 0.999 * second[i] + 0.001 * gradient**2
+            first[i], second[i] = (
+                0.8 * first[i] + 0.2 * gradient,
+                0.999 * second[i] + 0.001 * gradient**2,
+            )
             # The rate as at the end of Kingma and Ba's section 2.
             rate = 0.01 * np.sqrt(1 - 0.999 ** (number + 1)) / (1 - 0.8 ** (number + 1))
             weights[i] = weights[i] - rate * first[i] / (np.sqrt(second[i]) + 1e-8)
@@ -198,10 +227,14 @@ def test_the_papers_adam_is_adam_by_hand_clipped_and_averaged():
         np.testing.assert_allclose(found, wanted, atol=2e-4)
     # The averages are what is tested, and the training goes on with the weights.
     logits, _ = trainee.logits([BATCH])
-    np.testing.assert_array_equal(values(trainee.encoder.trainable_variables)[0], trainee.trained[-len(weights)])
+    np.testing.assert_array_equal(
+        values(trainee.encoder.trainable_variables)[0], trainee.trained[-len(weights)]
+    )
     for variable, average in zip(trainee.encoder.trainable_variables, trainee.average.averages):
         variable.assign(average)
-    np.testing.assert_allclose(trainee.classifier(trainee.encoder.encode(BATCH["image"])), logits, atol=1e-5)
+    np.testing.assert_allclose(
+        trainee.classifier(trainee.encoder.encode(BATCH["image"])), logits, atol=1e-5
+    )
 
 
 def test_blocks_with_batch_norm_compiled_by_xla_take_the_step_of_the_gradient():

@@ -31,15 +31,21 @@ def test_a_test_whose_loss_is_no_number_ends_the_run():
     made = object.__new__(phases.Phases)
     kind = types.SimpleNamespace(score=lambda *_: {"top1": 0.1, "loss": math.nan})
     made.inputs = types.SimpleNamespace(in_order=lambda *_: None, groups=lambda _: None, kind=kind)
-    trainee = types.SimpleNamespace(phase=FROZEN, logits=lambda _: (None, None), rates=("encoder_rate",))
-    with pytest.raises(loop.Diverged, match="loss is nan when tested, in runs/x. Try a smaller --encoder_rate"):
+    trainee = types.SimpleNamespace(
+        phase=FROZEN, logits=lambda _: (None, None), rates=("encoder_rate",)
+    )
+    with pytest.raises(
+        loop.Diverged, match="loss is nan when tested, in runs/x. Try a smaller --encoder_rate"
+    ):
         made.test(replace(EfficientConfig(), workdir="runs/x"), trainee)
 
 
 def test_groups_count_once_in_the_interval_of_a_test():
     made = object.__new__(phases.Phases)
     groups = np.repeat(np.arange(10), 3)
-    made.inputs = types.SimpleNamespace(in_order=lambda *_: None, groups=lambda _: groups, kind=SINGLE_LABEL)
+    made.inputs = types.SimpleNamespace(
+        in_order=lambda *_: None, groups=lambda _: groups, kind=SINGLE_LABEL
+    )
     logits, labels = np.eye(2)[groups % 2], np.zeros(30, np.int64)
     trainee = types.SimpleNamespace(phase=FROZEN, logits=lambda _: (logits, labels), rates=())
     scores = made.test(EfficientConfig(), trainee).scores
@@ -59,18 +65,28 @@ def test_groups_count_once_in_the_interval_of_a_test():
         (FINE_TUNED, 25_000, 12_712, 25),
     ],
 )
-def test_evaluations_are_epochs_apart_but_not_too_often_and_four_at_least(phase, longest, images, wanted):
+def test_evaluations_are_epochs_apart_but_not_too_often_and_four_at_least(
+    phase, longest, images, wanted
+):
     config = replace(EfficientConfig(), batch_size=512, finetune_look_steps=1)
     assert phases.evaluate_every(config, phase, longest, images) == wanted
 
 
 @pytest.mark.slow
-def test_each_trial_of_fine_tuning_starts_from_the_same_weights_and_averages(folder, tmp_path, monkeypatch):
-    here = [f"--dataset=folder:{folder}", f"--workdir={tmp_path}/run", f"--data_dir={tmp_path}/cache"]
+def test_each_trial_of_fine_tuning_starts_from_the_same_weights_and_averages(
+    folder, tmp_path, monkeypatch
+):
+    here = [
+        f"--dataset=folder:{folder}",
+        f"--workdir={tmp_path}/run",
+        f"--data_dir={tmp_path}/cache",
+    ]
     config = cli.parse(EfficientConfig, [*FLAGS, *here])
     made = prepare(config, tf.distribute.get_strategy())[1]
     came = [variable.numpy() for variable in made.encoder.trainable_variables]
-    frozen = types.SimpleNamespace(classifier=build_classifier(config, FROZEN, made.encoder.map_shape(16), 3))
+    frozen = types.SimpleNamespace(
+        classifier=build_classifier(config, FROZEN, made.encoder.map_shape(16), 3)
+    )
 
     def tuned(name, steps):
         return made.fine_tune(in_folder(config, name), frozen, "chosen", steps)[0]
@@ -83,11 +99,15 @@ def test_each_trial_of_fine_tuning_starts_from_the_same_weights_and_averages(fol
     monkeypatch.setattr(Checkpoints, "save", saving)
     first = tuned("one", 2)
     ends = [variable.numpy() for variable in (*first.trained, *first.average.averages)]
-    assert any(not np.array_equal(v, before) for v, before in zip(made.encoder.trainable_variables, came))
+    assert any(
+        not np.array_equal(v, before) for v, before in zip(made.encoder.trainable_variables, came)
+    )
     resumed = tuned("killed", 2)
     for variable, end in zip((*resumed.trained, *resumed.average.averages), ends):
         np.testing.assert_array_equal(variable, end)
     second = tuned("two", 0)
-    for variable, average, before in zip(made.encoder.trainable_variables, second.average.averages, came):
+    for variable, average, before in zip(
+        made.encoder.trainable_variables, second.average.averages, came
+    ):
         np.testing.assert_array_equal(variable, before)
         np.testing.assert_array_equal(average, before)

@@ -50,7 +50,9 @@ def pictures(kernel, views=PICTURES, progress=1.0, noise=NOISE):
     def logits(images):
         return tf.reshape(images, [len(images), -1]) @ kernel
 
-    return Unlabelled(tf.constant(views, tf.float32), logits, lambda: tf.constant(noise, tf.float32), progress)
+    return Unlabelled(
+        tf.constant(views, tf.float32), logits, lambda: tf.constant(noise, tf.float32), progress
+    )
 
 
 def computed(method, config=CONFIG, **given):
@@ -60,20 +62,28 @@ def computed(method, config=CONFIG, **given):
         tape.watch(kernel)
         loss, metrics = METHODS[method].loss(pictures(kernel, **given), config)
     assert set(metrics) == set(METHODS[method].metric_names)
-    return float(loss), {name: float(value) for name, value in metrics.items()}, tape.gradient(loss, kernel).numpy()
+    return (
+        float(loss),
+        {name: float(value) for name, value in metrics.items()},
+        tape.gradient(loss, kernel).numpy(),
+    )
 
 
 def predictions(kernel, x=PICTURES):
     return odds(x.reshape(len(x), -1) @ kernel)
 
 
-@pytest.mark.parametrize(("progress", "weight"), [(0.0, 0), (0.1, 0), (0.35, 1.5), (0.6, 3), (1.0, 3)])
+@pytest.mark.parametrize(
+    ("progress", "weight"), [(0.0, 0), (0.1, 0), (0.35, 1.5), (0.6, 3), (1.0, 3)]
+)
 def test_pseudo_labels(progress, weight):
     """Lee 2013, equations 15 and 16: T1 = 100, T2 = 600 of 1000 and a final weight of 3."""
     guessed = predictions(KERNEL).argmax(1)  # stay the same while the kernel is moved
 
     def wanted(kernel):
-        return -weight * np.mean([np.log(p[label]) for p, label in zip(predictions(kernel), guessed)])
+        return -weight * np.mean(
+            [np.log(p[label]) for p, label in zip(predictions(kernel), guessed)]
+        )
 
     loss, metrics, slope = computed("pseudo_labels", progress=progress)
     assert metrics["pseudo_weight"] == pytest.approx(weight, abs=1e-6)
@@ -115,7 +125,9 @@ def test_vat_and_entropy():
     assert metrics["divergence"] == pytest.approx(change(KERNEL), rel=5e-3)
     assert metrics["entropy"] == pytest.approx(entropy(KERNEL), rel=1e-5)
     assert loss == pytest.approx(change(KERNEL) + entropy(KERNEL), rel=1e-3)
-    np.testing.assert_allclose(slope, gradient(change, KERNEL) + gradient(entropy, KERNEL), atol=1e-3)
+    np.testing.assert_allclose(
+        slope, gradient(change, KERNEL) + gradient(entropy, KERNEL), atol=1e-3
+    )
 
 
 def test_a_picture_that_predicts_the_same_everywhere_is_not_disturbed():
@@ -125,7 +137,10 @@ def test_a_picture_that_predicts_the_same_everywhere_is_not_disturbed():
 
 def test_uda():
     """Xie et al. 2019, section 2: sharpened by 0.4, only of predictions above 0.5, no gradient through the target."""
-    given, augmented = PICTURES * np.array([0.01, 1, 1, 0.1, 1])[:, None, None, None], RANDOM.random(PICTURES.shape)
+    given, augmented = (
+        PICTURES * np.array([0.01, 1, 1, 0.1, 1])[:, None, None, None],
+        RANDOM.random(PICTURES.shape),
+    )
     plain = given.reshape(COUNT, -1) @ KERNEL
     sure = odds(plain).max(1) > 0.5
     assert 0 < sum(sure) < COUNT, "the mask shows nothing"
@@ -141,7 +156,8 @@ def test_uda():
 
 
 @pytest.mark.parametrize(
-    ("method", "weights"), [("pseudo_labels", ["pseudo_weight"]), ("vat", ["vat_weight", "entropy_weight"])]
+    ("method", "weights"),
+    [("pseudo_labels", ["pseudo_weight"]), ("vat", ["vat_weight", "entropy_weight"])],
 )
 def test_weights_are_factors(method, weights):
     twice = replace(CONFIG, **{weight: 2 * getattr(CONFIG, weight) for weight in weights})
@@ -152,14 +168,22 @@ RATIO = 2
 IMAGES, LABELS = BATCH["image"], BATCH["label"]
 DRAWN = np.random.default_rng(0)
 UNLABELLED = {
-    method: tf.constant(DRAWN.integers(0, 256, [len(IMAGES), *views, *IMAGES.shape[1:]], dtype=np.uint8))
+    method: tf.constant(
+        DRAWN.integers(0, 256, [len(IMAGES), *views, *IMAGES.shape[1:]], dtype=np.uint8)
+    )
     for method, views in {"vat": [RATIO], "uda": [RATIO, 2]}.items()
 }
 START = Rows(tf.constant(0), tf.constant(5, tf.int64))
 
 
 def make(method, norm="none", **settings):
-    given = {"encoder": "pixels", "propagation": method, "unlabelled_ratio": RATIO, "dropout": 0.5, **settings}
+    given = {
+        "encoder": "pixels",
+        "propagation": method,
+        "unlabelled_ratio": RATIO,
+        "dropout": 0.5,
+        **settings,
+    }
     return classifier_test.make(SUPERVISED, blocks=int(norm != "none"), norm=norm, **given)
 
 
@@ -180,7 +204,9 @@ def test_the_loss_is_the_mean_of_those_of_its_parts(method):
 
     whole, parts = losses(0, len(IMAGES)), [losses(start, start + 2) for start in (0, 2)]
     assert whole["unlabelled_loss"] > 0
-    assert {name: np.mean([part[name] for part in parts]) for name in whole} == pytest.approx(whole, rel=1e-4)
+    assert {name: np.mean([part[name] for part in parts]) for name in whole} == pytest.approx(
+        whole, rel=1e-4
+    )
 
 
 @pytest.mark.slow
@@ -218,13 +244,17 @@ FLAGS = """
 
 
 @pytest.mark.slow
-def test_pictures_of_another_folder_come_beside_those_of_the_split_and_only_chosen_labels_are_read(folder, tmp_path):
+def test_pictures_of_another_folder_come_beside_those_of_the_split_and_only_chosen_labels_are_read(
+    folder, tmp_path
+):
     more = samples.write_pictures(tmp_path / "more", {"some": 3})
     data = [f"--labelled={folder}", f"--unlabelled={more}", f"--data_dir={tmp_path}/cache"]
     config = cli.parse(EfficientConfig, [*FLAGS, *data, f"--workdir={tmp_path}/run"])
     labels, phases = prepare(config, make_strategy("single"))
     assert phases.inputs.count == 6
-    assert phases.inputs.unlabelled.num_examples == 36 + 9 - 3  # three are copies of pictures of the folder
+    assert (
+        phases.inputs.unlabelled.num_examples == 36 + 9 - 3
+    )  # three are copies of pictures of the folder
 
     names = phases.inputs.sources[0].names()
     read = [tf.io.decode_image(tf.io.read_file(f"{folder}/{name}")).numpy() for name in names]
@@ -232,5 +262,7 @@ def test_pictures_of_another_folder_come_beside_those_of_the_split_and_only_chos
     stream = phases.inputs.training(config, SUPERVISED, "chosen")(0, tf.distribute.InputContext())
     epoch = next(stream.as_numpy_iterator())
     assert set(epoch) == {"image", "label", "unlabelled"}
-    assert {image.tobytes(): label for image, label in zip(epoch["image"], epoch["label"])} == chosen
+    assert {
+        image.tobytes(): label for image, label in zip(epoch["image"], epoch["label"])
+    } == chosen
     assert epoch["unlabelled"].shape == (6, 1, 16, 16, 3)

@@ -65,9 +65,13 @@ class Scripted:
     """Phases without training. First rates above 1 diverge, the others are the better the larger; so are lengths."""
 
     def __init__(self):
-        self.classifier = types.SimpleNamespace(get_weights=lambda: self.weights, set_weights=self.assign)
+        self.classifier = types.SimpleNamespace(
+            get_weights=lambda: self.weights, set_weights=self.assign
+        )
         self.weights = None
-        self.inputs = types.SimpleNamespace(kind=label_kinds.SINGLE_LABEL, held_out=16, score="held_out_top1")
+        self.inputs = types.SimpleNamespace(
+            kind=label_kinds.SINGLE_LABEL, held_out=16, score="held_out_top1"
+        )
 
     def assign(self, weights):
         self.weights = weights
@@ -77,7 +81,9 @@ class Scripted:
         if config.sgd.learning_rate > 1:
             raise loop.Diverged(f"at {config.sgd.learning_rate}")
         self.weights = config.sgd.learning_rate
-        return types.SimpleNamespace(classifier=self.classifier, step=types.SimpleNamespace(numpy=lambda: 5))
+        return types.SimpleNamespace(
+            classifier=self.classifier, step=types.SimpleNamespace(numpy=lambda: 5)
+        )
 
     def held_out(self, config, trainee):
         return {"held_out_top1": self.weights, "held_out_loss": 1.0, "held_out_temperature": 2.0}
@@ -88,21 +94,38 @@ class Scripted:
         if config.sgd.encoder_rate > 1:
             raise loop.Diverged("fine-tuning")
         self.weights = "tuned"
-        records = [{"step": n, "held_out_top1": 0.2 + config.sgd.encoder_rate * n / steps} for n in range(1, steps + 1)]
-        return None, [{"step": 1, "loss": 1.0}, *({**record, "held_out_loss": 1.0} for record in records)]
+        records = [
+            {"step": n, "held_out_top1": 0.2 + config.sgd.encoder_rate * n / steps}
+            for n in range(1, steps + 1)
+        ]
+        return None, [
+            {"step": 1, "loss": 1.0},
+            *({**record, "held_out_loss": 1.0} for record in records),
+        ]
 
 
 def selected(**changes):
     """(phase, chosen, steps) of each trial, and what they select, where the rates 0.2 and 9 are drawn after 0.1."""
-    given = {"learning_rate": 0.1, "search_trials": 6, "search_rates": "0.2,9", "finetune_steps": 2, **changes}
-    selection = select(replace(EfficientConfig(), encoder="hub", workdir="none", **given), Scripted())
-    return [(record["phase"], record["chosen"], record["steps"]) for record in selection.records], selection
+    given = {
+        "learning_rate": 0.1,
+        "search_trials": 6,
+        "search_rates": "0.2,9",
+        "finetune_steps": 2,
+        **changes,
+    }
+    selection = select(
+        replace(EfficientConfig(), encoder="hub", workdir="none", **given), Scripted()
+    )
+    return [
+        (record["phase"], record["chosen"], record["steps"]) for record in selection.records
+    ], selection
 
 
 def test_trials_that_diverge_are_recorded_and_not_chosen(capsys):
     tried, selection = selected(search_encoder_rates="0.1,9,0.3")
     frozen, tuned = (
-        [(chosen, steps) for name, chosen, steps in tried if name == phase] for phase in ("frozen", "fine-tuned")
+        [(chosen, steps) for name, chosen, steps in tried if name == phase]
+        for phase in ("frozen", "fine-tuned")
     )
     assert sorted(set(frozen)) == [(False, 0), (False, 5), (True, 5)]
     assert tuned == [(False, 0), *[(False, n) for n in (1, 2)], (False, 0), (False, 1), (True, 2)]
@@ -120,7 +143,11 @@ def test_fine_tuning_that_diverges_leaves_the_frozen_classifier():
 
 def test_the_length_of_a_result_of_an_earlier_version_is_found():
     others = {"phase": "frozen", "chosen": False, "steps": 10}
-    for chosen, drops in (({"drop_step": 40}, (40,)), ({"drop_step": 0}, ()), ({"drop_steps": [20, 30]}, (20, 30))):
+    for chosen, drops in (
+        ({"drop_step": 40}, (40,)),
+        ({"drop_step": 0}, ()),
+        ({"drop_steps": [20, 30]}, (20, 30)),
+    ):
         assert found([others, {**others, **{"chosen": True, "steps": 50}, **chosen}]) == (50, drops)
 
 
@@ -130,7 +157,8 @@ def test_where_all_trials_diverge_there_is_no_result():
 
 
 @pytest.mark.parametrize(
-    ("flag", "value"), [("decays", "0,1e-2"), ("decays", "1e-5"), ("dropouts", "1,0"), ("multiples", "16,0")]
+    ("flag", "value"),
+    [("decays", "0,1e-2"), ("decays", "1e-5"), ("dropouts", "1,0"), ("multiples", "16,0")],
 )
 def test_lists_that_make_no_sense_are_refused_by_name(flag, value):
     flag = f"search_{flag}"
@@ -155,7 +183,9 @@ def hub_dir(tmp_path_factory):
 
 def config(folder, workdir, encoder, *more):
     here = [f"--dataset=folder:{folder}", "--test_split=val", f"--data_dir={folder}/../cache"]
-    return cli.parse(EfficientConfig, [*FLAGS, *here, f"--encoder={encoder}", f"--workdir={workdir}", *more])
+    return cli.parse(
+        EfficientConfig, [*FLAGS, *here, f"--encoder={encoder}", f"--workdir={workdir}", *more]
+    )
 
 
 def without_time(record):
@@ -193,7 +223,11 @@ def finished(folder, hub_dir, tmp_path_factory):
 def test_result(finished):
     workdir, result = finished
     assert json.loads((workdir / "result.json").read_text()) == json.loads(json.dumps(result))
-    assert (result["kind"], result["num_classes"], result["num_train_labels"]) == ("efficient", 3, 18)
+    assert (result["kind"], result["num_classes"], result["num_train_labels"]) == (
+        "efficient",
+        3,
+        18,
+    )
     assert set(result["phases"]) == {"frozen", "fine-tuned"}
     assert result["phases"]["frozen"]["steps"] == 6
     # What was tried: one setting, then three lengths of fine-tuning, of which one was chosen.
@@ -223,7 +257,9 @@ def test_result(finished):
 def test_predictions_give_the_accuracy(finished):
     workdir, result = finished
     rows = list(csv.DictReader((workdir / "predictions.csv").read_text().splitlines()))
-    assert [row["file"] for row in rows] == [f"val/{name}/{i}.png" for name in result["class_names"] for i in range(4)]
+    assert [row["file"] for row in rows] == [
+        f"val/{name}/{i}.png" for name in result["class_names"] for i in range(4)
+    ]
     assert [row["class"] for row in rows] == [row["file"].split("/")[1] for row in rows]
     right = [row["class"] == row["prediction"] for row in rows]
     assert np.mean(right) == pytest.approx(result["top1"])
@@ -236,9 +272,19 @@ def test_predictions_give_the_accuracy(finished):
 
 def test_bad_probabilities_are_said_with_what_to_do():
     """A mean probability of 72 % where 35 % were right stood in result.json only."""
-    found = {"confidence": 0.72, "right": 6 / 17, "ece": 0.54, "held_out": 0, "fitted": False, "tested": 17}
+    found = {
+        "confidence": 0.72,
+        "right": 6 / 17,
+        "ece": 0.54,
+        "held_out": 0,
+        "fitted": False,
+        "tested": 17,
+    }
     said, note = calibration_lines({"encoder": "x", "calibration": found})
-    assert said == "probabilities: 72 % on average, 35 % are right; calibration error 54 points, not calibrated"
+    assert (
+        said
+        == "probabilities: 72 % on average, 35 % are right; calibration error 54 points, not calibrated"
+    )
     assert note.startswith(
         "note: these probabilities are too high; go by the scores above. --held_out keeps labels aside"
     )
@@ -255,7 +301,9 @@ def test_the_same_command_again_prints_the_result(finished, folder, hub_dir, cap
     workdir, result = finished
     efficient(config(folder, workdir, hub_dir))
     out = capsys.readouterr().out
-    assert f"fine-tuned   top-1 {result['right']} of 12 right ({100 * result['top1']:.0f} %, " in out
+    assert (
+        f"fine-tuned   top-1 {result['right']} of 12 right ({100 * result['top1']:.0f} %, " in out
+    )
     assert f"mean of the classes {100 * result['class_mean']:.1f} %: " in out
     assert "the largest class" not in out  # all have four pictures
     assert "\nprobabilities: " in out
@@ -264,8 +312,16 @@ def test_the_same_command_again_prints_the_result(finished, folder, hub_dir, cap
 
 
 @pytest.mark.slow
-def test_pixels_learn_by_themselves_till_convergence_with_the_best_of_several_networks(folder, tmp_path):
-    flags = ["--backbone=tiny,small", "--patience=1", "--train_steps=32", "--search_trials=2", "--seed=1"]
+def test_pixels_learn_by_themselves_till_convergence_with_the_best_of_several_networks(
+    folder, tmp_path
+):
+    flags = [
+        "--backbone=tiny,small",
+        "--patience=1",
+        "--train_steps=32",
+        "--search_trials=2",
+        "--seed=1",
+    ]
     result = efficient(config(folder, tmp_path, "pixels", *flags, "--dropout=0"))
     assert set(result["phases"]) == {"supervised"}
     assert result["top1"] > 0.6
@@ -277,8 +333,16 @@ def test_pixels_learn_by_themselves_till_convergence_with_the_best_of_several_ne
 
 
 @pytest.mark.slow
-def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best_evaluation(folder, hub_dir, tmp_path):
-    flags = ["--patience=1", "--train_steps=18", "--finetune_steps=1", "--steps_per_loop=2", "--checkpoint_every=2"]
+def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best_evaluation(
+    folder, hub_dir, tmp_path
+):
+    flags = [
+        "--patience=1",
+        "--train_steps=18",
+        "--finetune_steps=1",
+        "--steps_per_loop=2",
+        "--checkpoint_every=2",
+    ]
     flags += ["--rate_drops=3", "--least_looks=6"]
     settings = config(folder, tmp_path / "whole", hub_dir, *flags)
     made = prepare(settings, tf.distribute.get_strategy())[1]
@@ -289,7 +353,9 @@ def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best
     assert frozen["steps"] % every == 0
     assert selected.length.steps == frozen["steps"]
     whole = metrics(tmp_path / "whole/search/frozen/0")
-    evaluations = {record["step"]: record["held_out_top1"] for record in whole if "held_out_top1" in record}
+    evaluations = {
+        record["step"]: record["held_out_top1"] for record in whole if "held_out_top1" in record
+    }
     assert evaluations[frozen["steps"]] == max(evaluations.values())
     # What fine-tuning starts from is that classifier again, not the last one of the search.
     assert start["held_out_loss"] == pytest.approx(frozen["held_out_loss"], abs=1e-5)
@@ -298,7 +364,9 @@ def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best
     state = plateau(metrics(killed), "held_out_top1", patience=1, drops=3)
     assert len(state.drop_steps) > 0
     assert not state.ended
-    made.converge(in_folder(replace(settings, workdir=str(tmp_path / "killed")), "search", "frozen", "0"))
+    made.converge(
+        in_folder(replace(settings, workdir=str(tmp_path / "killed")), "search", "frozen", "0")
+    )
     assert [*map(without_time, metrics(killed))] == [*map(without_time, whole)]
 
 
@@ -324,7 +392,10 @@ def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, caps
     assert result["search"] == []
     assert result["num_train_labels"] == 3
     assert (result["dataset"], result["label_fraction"]) == ("whole", pytest.approx(0.1 * 3 / 36))
-    assert [(phase, found["steps"]) for phase, found in result["phases"].items()] == [("frozen", 6), ("fine-tuned", 2)]
+    assert [(phase, found["steps"]) for phase, found in result["phases"].items()] == [
+        ("frozen", 6),
+        ("fine-tuned", 2),
+    ]
     assert 0 <= result["top1"] <= 1
     assert "nothing is held out" in capsys.readouterr().out
 
@@ -335,7 +406,13 @@ def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_tr
 ):
     """On a third-party encoder that XLA cannot compile, and that has no variables to fine-tune."""
     tf.saved_model.save(modules.NotForXla(), str(tmp_path / "theirs"))
-    flags = ["--endpoint=feature_map", "--xla=on", "--cached_views=0", "--finetune_steps=0", "--learning_rate=0.001"]
+    flags = [
+        "--endpoint=feature_map",
+        "--xla=on",
+        "--cached_views=0",
+        "--finetune_steps=0",
+        "--learning_rate=0.001",
+    ]
     here = folder, tmp_path / "run", tmp_path / "theirs"
     short = efficient(config(*here, *flags, "--train_steps=2"))
     assert caplog.text.count("--xla: not used") == 1
@@ -367,7 +444,9 @@ def test_a_phase_that_has_learned_its_labels_stops_and_is_gone_on_with_for_more_
         assert told.count(f"stopped at step {step} of at most 170: {why}") == 1
     assert ([record["steps"] for record in whole["search"]], whole["steps"]) == ([150], 100)
     # The second training began where the first one ended.
-    first, second = (metrics(tmp_path / "whole" / name)[0]["loss"] for name in ("search/frozen/0", "frozen"))
+    first, second = (
+        metrics(tmp_path / "whole" / name)[0]["loss"] for name in ("search/frozen/0", "frozen")
+    )
     assert second < first
 
     # After a kill at step 50, and with the last classifier on the pictures of the test, too.
@@ -392,23 +471,42 @@ def multi_label(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_no_figure_of_multi_label_pictures_is_an_accuracy(multi_label, tmp_path, capsys, monkeypatch):
+def test_no_figure_of_multi_label_pictures_is_an_accuracy(
+    multi_label, tmp_path, capsys, monkeypatch
+):
     result = efficient(multi_label)
     out = capsys.readouterr().out
-    of_test = f"mAP {100 * result['map']:.1f} % (12 pictures)  micro-F1 {100 * result['micro_f1']:.1f} %"
+    of_test = (
+        f"mAP {100 * result['map']:.1f} % (12 pictures)  micro-F1 {100 * result['micro_f1']:.1f} %"
+    )
     assert f"frozen       {of_test}" in out
     assert re.search(r"held-out mAP \d+\.\d % \(\d+ pictures\)", out)
-    told = out + (tmp_path / "run/result.json").read_text() + (tmp_path / "run/frozen/metrics.jsonl").read_text()
+    told = (
+        out
+        + (tmp_path / "run/result.json").read_text()
+        + (tmp_path / "run/frozen/metrics.jsonl").read_text()
+    )
     assert not [word for word in ("top1", "top-1", "top5", "accuracy") if word in told]
     assert result["multi_label"] is True
     reported = {"map", "map_chance", "classes_left_out", "micro_f1", "tested", "loss", "steps"}
-    assert {phase: set(scores_of) for phase, scores_of in result["phases"].items()} == {"frozen": reported}
-    best = max(result["search"], key=lambda record: (record["held_out_map"], -record["held_out_loss"]))
-    assert [record["chosen"] for record in result["search"]] == [record is best for record in result["search"]]
-    assert len(json.loads((tmp_path / "run/labels.json").read_text())["chosen"]) == result["num_train_labels"]
+    assert {phase: set(scores_of) for phase, scores_of in result["phases"].items()} == {
+        "frozen": reported
+    }
+    best = max(
+        result["search"], key=lambda record: (record["held_out_map"], -record["held_out_loss"])
+    )
+    assert [record["chosen"] for record in result["search"]] == [
+        record is best for record in result["search"]
+    ]
+    assert (
+        len(json.loads((tmp_path / "run/labels.json").read_text())["chosen"])
+        == result["num_train_labels"]
+    )
 
     rows = list(csv.DictReader((tmp_path / "run/predictions.csv").read_text().splitlines()))
-    true, guessed = (np.array([_row(row[column]) for row in rows]) for column in ("class", "prediction"))
+    true, guessed = (
+        np.array([_row(row[column]) for row in rows]) for column in ("class", "prediction")
+    )
     np.testing.assert_array_equal(true, samples.MultiLabel(12, seed=1).labels())
     right, wrong = np.sum(true * guessed), np.sum(true != guessed)
     assert 2 * right / (2 * right + wrong) == pytest.approx(result["micro_f1"])

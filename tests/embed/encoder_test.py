@@ -16,19 +16,26 @@ def features():
 def test_normalized_features_are_centred_and_of_length_1(features):
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1, rtol=1e-5)
     moved = normalized(np.array([[4.0, 0], [2, 0], [9, 9]]), np.array([3.0, 0]))
-    np.testing.assert_allclose(moved, [[1, 0], [-1, 0], [6 / np.hypot(6, 9), 9 / np.hypot(6, 9)]], rtol=1e-5)
+    np.testing.assert_allclose(
+        moved, [[1, 0], [-1, 0], [6 / np.hypot(6, 9), 9 / np.hypot(6, 9)]], rtol=1e-5
+    )
     assert np.isfinite(normalized(np.ones([3, 2]))).all()
 
 
 def test_the_nearest_others_are_the_most_similar_but_not_the_picture_itself(features):
     query_ids, ids = ["a", "no such"], ["a", *range(48), "a"]
-    rows, centred = encoder.nearest_others(features[:2], features, 3, query_ids, ids), features - features.mean(0)
+    rows, centred = (
+        encoder.nearest_others(features[:2], features, 3, query_ids, ids),
+        features - features.mean(0),
+    )
     cosines = centred @ centred.T / np.outer(*[np.linalg.norm(centred, axis=1)] * 2)
     for query, (query_id, near) in enumerate(zip(query_ids, rows)):
         others = [i for i in range(50) if ids[i] != query_id]
         wanted = sorted(others, key=lambda i: -cosines[query, i])[:3]
         assert [index for index, _ in near] == wanted
-        np.testing.assert_allclose([cosine for _, cosine in near], cosines[query, wanted], rtol=1e-4)
+        np.testing.assert_allclose(
+            [cosine for _, cosine in near], cosines[query, wanted], rtol=1e-4
+        )
 
 
 def test_repeats_leave_one_of_each_group(features, monkeypatch):
@@ -59,4 +66,6 @@ def test_farthest_first_against_loops(features, known):
         wanted = [*wanted, int(np.argmax(gaps))]
         chosen = [*known, *wanted]
     assert encoder.farthest_first(features, 12, known) == wanted
-    assert sorted(encoder.farthest_first(features, 99, known)) == [i for i in range(50) if i not in known]
+    assert sorted(encoder.farthest_first(features, 99, known)) == [
+        i for i in range(50) if i not in known
+    ]

@@ -58,7 +58,9 @@ def rows(path):
 def done(encoder, folder, tmp_path_factory):
     """(directory, what embed returned, what it told) of a call with all"""
     out, told = tmp_path_factory.mktemp("out"), []
-    (out / "labels.csv").write_text("file,label\na/red/0.png,red\na/red/1.png,red\na/green/1.png,green\na/no.png,red\n")
+    (out / "labels.csv").write_text(
+        "file,label\na/red/0.png,red\na/red/1.png,red\na/green/1.png,green\na/no.png,red\n"
+    )
     config = EmbedConfig(
         encoder=encoder,
         pictures=str(folder),
@@ -109,7 +111,9 @@ def test_the_file_of_features(done):
     header, *lines = rows(out / "features.csv")
     assert header[:2] == ["file", "feature_0"]
     assert [line[0] for line in lines] == found.names
-    np.testing.assert_allclose(np.array([line[1:] for line in lines], float), found.features, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.array([line[1:] for line in lines], float), found.features, rtol=1e-5
+    )
 
 
 def test_the_tables(done):
@@ -120,7 +124,9 @@ def test_the_tables(done):
     ]
     header, *lines = rows(out / "to_label.csv")
     assert header == ["file", "label"]
-    check(EmbedConfig("module", "pictures", to_label=1, to_label_output=f"{out}/to_label.csv"))  # not filled in
+    check(
+        EmbedConfig("module", "pictures", to_label=1, to_label_output=f"{out}/to_label.csv")
+    )  # not filled in
     named = {name for name, label in lines if label == ""} & {*found.names}
     assert len(named) == 3
     assert not named & {"a/red/0.png", "a/red/1.png", "a/green/1.png"}  # which have a label
@@ -133,7 +139,9 @@ def test_the_drawings(done):
         assert any(name in line for line in told)
 
 
-def test_pictures_whose_names_cannot_be_drawn_are_told_apart_on_the_sheet(tmp_path, monkeypatch, caplog):
+def test_pictures_whose_names_cannot_be_drawn_are_told_apart_on_the_sheet(
+    tmp_path, monkeypatch, caplog
+):
     for name in ("\u0623.png", "\u0628.png"):
         (tmp_path / name).write_bytes(tf.io.encode_png(np.zeros([4, 4, 3], np.uint8)).numpy())
     files, drawn = pictures.find(str(tmp_path)), []
@@ -144,7 +152,9 @@ def test_pictures_whose_names_cannot_be_drawn_are_told_apart_on_the_sheet(tmp_pa
 
 
 def test_pictures_are_resized_as_in_pre_training(tmp_path):
-    write_card(tmp_path, EncoderConfig(encoder="tiny"), dataclasses.replace(GEOMETRY, resize_mode="pad"))
+    write_card(
+        tmp_path, EncoderConfig(encoder="tiny"), dataclasses.replace(GEOMETRY, resize_mode="pad")
+    )
     prepared = Encoder(f"random:{tmp_path}").prepare(tf.zeros([8, 16, 3], tf.uint8)).numpy()
     assert (prepared[:4] == views.GREY).all()
     assert (prepared[4:12] == 0).all()
@@ -153,7 +163,9 @@ def test_pictures_are_resized_as_in_pre_training(tmp_path):
 def test_a_third_party_module_sees_whole_pictures(folder, tmp_path):
     write_theirs(tmp_path / "mean", lambda images: tf.reduce_mean(images, [1, 2]))
     told = []
-    found = embed(EmbedConfig(str(tmp_path / "mean"), f"{folder}/a/red/0.png", image_size=20), told.append)
+    found = embed(
+        EmbedConfig(str(tmp_path / "mean"), f"{folder}/a/red/0.png", image_size=20), told.append
+    )
     image = decode((folder / "a/red/0.png").read_bytes()).numpy()
     np.testing.assert_allclose(found.features[0], image.mean((0, 1)) / 255, atol=0.01)
     assert "whole pictures, resized to 20 x 20 px" in told[0]
@@ -172,6 +184,15 @@ def test_a_third_party_module_sees_whole_pictures(folder, tmp_path):
 )
 def test_what_cannot_work_is_refused(encoder, folder, tmp_path, changes, message, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    values = {"encoder": encoder, "pictures": f"{folder}/a/red/0.png", "sheet": f"{tmp_path}/sheet.png", **changes}
+    values = {
+        "encoder": encoder,
+        "pictures": f"{folder}/a/red/0.png",
+        "sheet": f"{tmp_path}/sheet.png",
+        **changes,
+    }
     with pytest.raises(ConfigError, match=message):
-        embed(EmbedConfig(**{k: v.format(folder) if isinstance(v, str) else v for k, v in values.items()}))
+        embed(
+            EmbedConfig(
+                **{k: v.format(folder) if isinstance(v, str) else v for k, v in values.items()}
+            )
+        )

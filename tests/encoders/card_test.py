@@ -5,7 +5,15 @@ import json
 
 import pytest
 
-from cpc_tf.encoders.card import EncoderCard, EncoderName, Identity, Training, find_card, module_name, read_card
+from cpc_tf.encoders.card import (
+    EncoderCard,
+    EncoderName,
+    Identity,
+    Training,
+    find_card,
+    module_name,
+    read_card,
+)
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.pretrain.trainee import read_initial_card
 from cpc_tf.settings import ConfigError
@@ -13,7 +21,9 @@ from tests.binaries import ROOT
 from tests.modules import GEOMETRY, PRETRAINED
 
 SETTINGS = EncoderConfig(encoder="tiny", norm="batch")
-CARD = EncoderCard(SETTINGS, GEOMETRY, PRETRAINED, 128, 17_000, {"tensorflow": "2.15.1"}, (0.0, 4095.0))
+CARD = EncoderCard(
+    SETTINGS, GEOMETRY, PRETRAINED, 128, 17_000, {"tensorflow": "2.15.1"}, (0.0, 4095.0)
+)
 LABELS = {"num_train_labels": 30, "label_fraction": 0.1, "phase": "fine-tuned"}
 
 
@@ -23,7 +33,9 @@ def fine_tuned(before, **known):
 
 
 # Pre-trained on photos, then on birds.
-TWICE = dataclasses.replace(PRETRAINED, dataset="birds", began_as=dataclasses.replace(PRETRAINED, module="first"))
+TWICE = dataclasses.replace(
+    PRETRAINED, dataset="birds", began_as=dataclasses.replace(PRETRAINED, module="first")
+)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +54,16 @@ TWICE = dataclasses.replace(PRETRAINED, dataset="birds", began_as=dataclasses.re
 def test_survives_json_and_knows_what_it_is(training, trained_by, began_with):
     card = dataclasses.replace(CARD, training=training)
     assert EncoderCard.from_json(json.loads(json.dumps(card.to_json()))) == card
-    wanted = Identity(trained_by, "tiny", training.dataset, training.seed, 17_000, "hub", began_with, training.step)
+    wanted = Identity(
+        trained_by,
+        "tiny",
+        training.dataset,
+        training.seed,
+        17_000,
+        "hub",
+        began_with,
+        training.step,
+    )
     assert card.identity("/home/someone/hub/") == wanted
 
 
@@ -52,7 +73,10 @@ def test_cards_of_other_versions():
     assert values["geometry"].pop("resize_mode") == "squash"
     assert EncoderCard.from_json(values) == CARD
     identity = Identity("cpc", "small", "photos", seed=3, parameters=218_000, module="hub")
-    assert Identity.from_json(json.loads(json.dumps({**identity.to_json(), "colour": "red"}))) == identity
+    assert (
+        Identity.from_json(json.loads(json.dumps({**identity.to_json(), "colour": "red"})))
+        == identity
+    )
 
 
 WRONG = [
@@ -61,7 +85,10 @@ WRONG = [
     ({"label_fraction": []}, r"'label_fraction' is \[\]"),
     ({"began_as": {"dataset": 3}}, "'dataset' is 3"),
     ({"encoder": None}, "'encoder' is null"),
-    ({"encoder": {"encoder": "tiny", "colour": 1}}, "'encoder' has a 'colour', which this version does not know"),
+    (
+        {"encoder": {"encoder": "tiny", "colour": 1}},
+        "'encoder' has a 'colour', which this version does not know",
+    ),
     ({"encoder": {"encoder": "resnet9"}}, "'encoder': --encoder=resnet9: must be one of"),
     ({"encoder": {"recompute": 1}}, "'encoder': 'recompute' is 1"),
     ({"geometry": {"image_size": 64, "resize": 32}}, "'geometry': --image_size=64: larger than"),
@@ -70,7 +97,10 @@ WRONG = [
     ({"seeed": 3}, '"seeed" is no key of it'),
     ({"step": -1}, "'step' is -1"),
     ({"seed": 10**30}, "'seed' is 1000"),
-    ({"geometry": {**CARD.to_json()["geometry"], "image_size": 10**400}}, "'geometry': --image_size=1000"),
+    (
+        {"geometry": {**CARD.to_json()["geometry"], "image_size": 10**400}},
+        "'geometry': --image_size=1000",
+    ),
     ({"feature_dim": 0}, "'feature_dim' is 0"),
     ({"label_fraction": float("nan")}, "'label_fraction' is NaN"),
     ({"dataset": "a\nb"}, "'dataset' is "),
@@ -78,14 +108,25 @@ WRONG = [
     ({"module": "x" * 100_000}, "'module' is "),
     ({"versions": {"tensorflow": 2}}, "'versions' is "),
 ]
-DAMAGED = (b"", b'{"encoder": {', b"[]", b"{}", b'{"encoder": {}}', b"\0", b"[" * 100_000, b"\xff\xfe")
+DAMAGED = (
+    b"",
+    b'{"encoder": {',
+    b"[]",
+    b"{}",
+    b'{"encoder": {}}',
+    b"\0",
+    b"[" * 100_000,
+    b"\xff\xfe",
+)
 
 
 def test_what_is_wrong_is_named_in_one_line(tmp_path):
     wrong = [(json.dumps({**CARD.to_json(), **changed}).encode(), said) for changed, said in WRONG]
     for content, said in (*wrong, *((content, "") for content in DAMAGED)):
         (tmp_path / "encoder.json").write_bytes(content)
-        with pytest.raises(ConfigError, match=f"--encoder={tmp_path}: its encoder.json is damaged: {said}") as caught:
+        with pytest.raises(
+            ConfigError, match=f"--encoder={tmp_path}: its encoder.json is damaged: {said}"
+        ) as caught:
             find_card(str(tmp_path))
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) <= 1000
@@ -98,7 +139,9 @@ def test_what_is_wrong_is_named_in_one_line(tmp_path):
 def test_a_module_of_others_has_none(tmp_path):
     assert find_card(str(tmp_path)) is None
     assert find_card("https://tfhub.dev/a/b/1") is None
-    with pytest.raises(ConfigError, match=f"--encoder={tmp_path}: no encoder.json in it, .*; it needs --that"):
+    with pytest.raises(
+        ConfigError, match=f"--encoder={tmp_path}: no encoder.json in it, .*; it needs --that"
+    ):
         read_card(str(tmp_path), "it needs --that")
     with pytest.raises(ConfigError, match="--encoder=.*/typo: there is no such directory"):
         read_card(f"{tmp_path}/typo", "it needs --that")

@@ -81,13 +81,17 @@ def _step(encoder, images):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"recompute": True}, {"block_order": "post", "norm": "channel"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"recompute": True}, {"block_order": "post", "norm": "channel"}], ids=str
+)
 def test_an_encoder_is_the_same(options, monkeypatch):
     # 64 channels before kernels with strides, which are computed by rows.
     stacks = (networks.Stack(1, 8, 64, 1), networks.Stack(1, 64, 32, 2))
     few_blocks = networks.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
     monkeypatch.setitem(networks.ARCHITECTURES, "small", few_blocks)
-    keras.utils.set_random_seed(0)  # one of 150 draws has a ReLU at 0, whose gradient rounding decides
+    keras.utils.set_random_seed(
+        0
+    )  # one of 150 draws has a ReLU at 0, whose gradient rounding decides
     encoder = make_encoder(EncoderConfig(encoder="small", **options))
     images = tf.random.stateless_uniform([6, 16, 16, 3], [1, 2])
     encoder(images)
@@ -135,17 +139,26 @@ def test_by_rows_is_float64s_convolution(shape, kernel, stride, padding, dtype, 
     random = np.random.default_rng(1)
     x, w = (tf.cast(random.normal(size=size), dtype) for size in (shape, (*kernel, shape[-1], 6)))
     got = _convolution(lambda *v: convolve_by_rows(*v, stride, padding), x, w)
-    exact = _convolution(lambda *v: tf.nn.conv2d(*v, stride, padding), tf.cast(x, tf.float64), tf.cast(w, tf.float64))
+    exact = _convolution(
+        lambda *v: tf.nn.conv2d(*v, stride, padding), tf.cast(x, tf.float64), tf.cast(w, tf.float64)
+    )
     for one, other in zip(got, exact):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * abs(other).max())
 
 
-@pytest.mark.parametrize("side", [5, 20])  # as a product of matrices, and by oneDNN without the stride
+@pytest.mark.parametrize(
+    "side", [5, 20]
+)  # as a product of matrices, and by oneDNN without the stride
 def test_a_1x1_kernel_with_a_stride_on_few_channels_is_float64s_convolution(side):
     random = np.random.default_rng(1)
-    x, w = (tf.constant(random.normal(size=size), tf.float32) for size in ([1, side, side, 8], [1, 1, 8, 16]))
+    x, w = (
+        tf.constant(random.normal(size=size), tf.float32)
+        for size in ([1, side, side, 8], [1, 1, 8, 16])
+    )
     got = _convolution(Conv(16, 1, strides=2, padding="same").convolution_op, x, w)
-    exact = _convolution(lambda *v: tf.nn.conv2d(*v, 2, "SAME"), tf.cast(x, tf.float64), tf.cast(w, tf.float64))
+    exact = _convolution(
+        lambda *v: tf.nn.conv2d(*v, 2, "SAME"), tf.cast(x, tf.float64), tf.cast(w, tf.float64)
+    )
     for one, other in zip(got, exact):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 * abs(other).max())
 
@@ -175,7 +188,10 @@ def test_the_layer_is_keras(settings, by_rows, dtype):
         return tf.cast(tf.cast(tf.random.stateless_normal(shape, seed), tf.bfloat16), tf.float32)
 
     x, results, shapes = normal([5, 4, 4, 64], [5, 6]), [], []
-    ours, sizes = by_rows or settings is PRODUCT, [None, None, None] if settings is PRODUCT else [5, 4, 4]
+    ours, sizes = (
+        by_rows or settings is PRODUCT,
+        [None, None, None] if settings is PRODUCT else [5, 4, 4],
+    )
     for kind in (keras.layers.Conv2D, Conv):
         precision = "float32" if ours and kind is not Conv else dtype
         layer = kind(6, **{"padding": "same", **settings}, dtype=precision)
@@ -216,7 +232,9 @@ def test_nonsense_is_an_invalid_argument(shape, settings):
     settings = {"kernel": [3, 3], "stride": 1, "padding": "SAME", **settings}
     with pytest.raises(tf.errors.InvalidArgumentError):
         operations().cpc_im2col(tf.ones(shape), **settings)
-    unknown = tf.function(lambda x: operations().cpc_im2col(x, **settings), [tf.TensorSpec(None, tf.float32)])
+    unknown = tf.function(
+        lambda x: operations().cpc_im2col(x, **settings), [tf.TensorSpec(None, tf.float32)]
+    )
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
         unknown(tf.ones(shape))
 
@@ -232,7 +250,9 @@ def test_no_images_and_no_channels():
 
 def _pooled(x):
     """(values, gradient) by `max_pool`, which is not told the sizes, and by TensorFlow's own operation."""
-    ours = tf.function(max_pool, input_signature=[tf.TensorSpec([None, None, None, x.shape[3]], x.dtype)])
+    ours = tf.function(
+        max_pool, input_signature=[tf.TensorSpec([None, None, None, x.shape[3]], x.dtype)]
+    )
     weights = tf.random.stateless_normal(tf.nn.max_pool2d(x, 3, 2, "SAME").shape, [3, 4])
     for pool in (ours, lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME")):
         with tf.GradientTape() as tape:
@@ -246,7 +266,10 @@ def _pooled(x):
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
 def test_pooling_values_and_gradients_are_those_of_tensorflow(height, width, dtype):
     different = tf.random.stateless_normal([2, height, width, 3], [1, height])
-    for x in (different, tf.nn.relu(tf.round(different))):  # of equal values the first gets the gradient
+    for x in (
+        different,
+        tf.nn.relu(tf.round(different)),
+    ):  # of equal values the first gets the gradient
         (y, gradient), (wanted_y, wanted_gradient) = _pooled(tf.cast(x, dtype))
         np.testing.assert_array_equal(y, wanted_y)
         # A pixel that several windows choose sums their gradients: in bfloat16 the order shows.
@@ -269,7 +292,17 @@ def test_xla_compiles_the_deterministic_gradient():
     np.testing.assert_allclose(gradient(x), gradient.python_function(x), rtol=1e-6)
 
 
-SHAPES = [(3, 16, 8), (5, 1, 256), (2, 9, 33), (1, 1, 1), (130, 4, 5), (7, 6, 64), (70, 64, 16), (9, 12, 3), (0, 4, 8)]
+SHAPES = [
+    (3, 16, 8),
+    (5, 1, 256),
+    (2, 9, 33),
+    (1, 1, 1),
+    (130, 4, 5),
+    (7, 6, 64),
+    (70, 64, 16),
+    (9, 12, 3),
+    (0, 4, 8),
+]
 
 
 def _inputs(shape, mean=0.5, dtype=tf.float32, seed=0):
@@ -277,7 +310,11 @@ def _inputs(shape, mean=0.5, dtype=tf.float32, seed=0):
     random = np.random.default_rng(seed)
     x, upstream = random.normal(mean, 1, shape), random.normal(0, 1, shape)
     scale, offset = random.normal(1, 0.3, shape[-1]), random.normal(0, 0.3, shape[-1])
-    return [tf.cast(x, dtype), *(tf.cast(v, tf.float32) for v in (scale, offset)), tf.cast(upstream, dtype)]
+    return [
+        tf.cast(x, dtype),
+        *(tf.cast(v, tf.float32) for v in (scale, offset)),
+        tf.cast(upstream, dtype),
+    ]
 
 
 def _run(inputs, relu, use_native):
@@ -299,7 +336,9 @@ def _oracle(x, scale, offset, relu=False, axes=(1, 2)):
 def _close(got, wanted, tolerance):
     for one, other in zip(got, wanted):
         one, other = (np.asarray(tf.cast(v, tf.float64)) for v in (one, other))
-        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * max(1, abs(other).max(initial=0)))
+        np.testing.assert_allclose(
+            one, other, rtol=tolerance, atol=tolerance * max(1, abs(other).max(initial=0))
+        )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -312,9 +351,14 @@ def test_native_is_plain(shape):
 @pytest.mark.parametrize("shape", [(3, 16, 8), (40, 6, 64)])
 def test_bfloat16_is_float32_rounded(shape, relu):
     inputs = _inputs(shape, dtype=tf.bfloat16)
-    got, exact = _run(inputs, relu, True), _run([tf.cast(v, tf.float32) for v in inputs], relu, True)
+    got, exact = (
+        _run(inputs, relu, True),
+        _run([tf.cast(v, tf.float32) for v in inputs], relu, True),
+    )
     for one, other in zip(got[:2], exact[:2]):  # y and d_x
-        np.testing.assert_array_equal(*(tf.cast(v, tf.float32) for v in (one, tf.cast(other, tf.bfloat16))))
+        np.testing.assert_array_equal(
+            *(tf.cast(v, tf.float32) for v in (one, tf.cast(other, tf.bfloat16)))
+        )
     _close(got[2:], exact[2:], 1e-6)
 
 
@@ -365,7 +409,9 @@ def test_threads_change_no_bit(tmp_path):
     threads = 5 if len(os.sched_getaffinity(0)) == 1 else 1
     other = processes.run("tests.encoders.norm_threads", threads, tmp_path / "other.npz")
     assert other.returncode == 0, other.stderr
-    for a, b in zip(np.load(tmp_path / "other.npz").values(), _run(_inputs((3001, 16, 24)), True, True)):
+    for a, b in zip(
+        np.load(tmp_path / "other.npz").values(), _run(_inputs((3001, 16, 24)), True, True)
+    ):
         np.testing.assert_array_equal(a, b)
 
 
@@ -417,7 +463,9 @@ def test_wrong_shapes_are_refused_in_graphs():
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
         known()
     unknown = [tf.TensorSpec(None, tf.float32)] * len(inputs)
-    function = tf.function(lambda *x: operations().cpc_norm_relu_grad(*x, relu=True), input_signature=unknown)
+    function = tf.function(
+        lambda *x: operations().cpc_norm_relu_grad(*x, relu=True), input_signature=unknown
+    )
     with pytest.raises(tf.errors.InvalidArgumentError):
         function(*inputs.values())
 
@@ -447,14 +495,21 @@ def test_layer_norms_are_numpys(kind, axes, precision, tolerance):
 
 
 def test_batch_statistics_of_groups_are_numpys():
-    layer, x = make_norm("batch", "float32", "norm"), np.random.default_rng(0).normal(2, 3, [6, 2, 2, 5])
+    layer, x = (
+        make_norm("batch", "float32", "norm"),
+        np.random.default_rng(0).normal(2, 3, [6, 2, 2, 5]),
+    )
     with batch_statistics(groups=3):
         y = layer(x.astype(np.float32), training=True)
     groups = x.reshape(3, 8, 5)  # two images each, one after the other
-    normal = (groups - groups.mean(1, keepdims=True)) / np.sqrt(groups.var(1, keepdims=True) + EPSILON)
+    normal = (groups - groups.mean(1, keepdims=True)) / np.sqrt(
+        groups.var(1, keepdims=True) + EPSILON
+    )
     np.testing.assert_allclose(y, normal.reshape(x.shape), atol=1e-5)
     np.testing.assert_allclose(layer.moving_mean, 0.1 * groups.mean((0, 1)), rtol=1e-5)
-    np.testing.assert_allclose(layer.moving_variance, 0.9 + 0.1 * groups.var(1, ddof=1).mean(0), rtol=1e-5)
+    np.testing.assert_allclose(
+        layer.moving_variance, 0.9 + 0.1 * groups.var(1, ddof=1).mean(0), rtol=1e-5
+    )
 
 
 def test_batch_norm_is_that_of_keras_and_none_changes_nothing():
@@ -462,5 +517,7 @@ def test_batch_norm_is_that_of_keras_and_none_changes_nothing():
     ours = make_norm("batch", "float32", "norm")
     theirs = keras.layers.BatchNormalization(momentum=0.9, epsilon=EPSILON)
     for training in (True, False):
-        np.testing.assert_allclose(ours(x, training=training), theirs(x, training=training), rtol=1e-6)
+        np.testing.assert_allclose(
+            ours(x, training=training), theirs(x, training=training), rtol=1e-6
+        )
     np.testing.assert_array_equal(make_norm("none", "float32", "norm")(x), x)

@@ -31,7 +31,11 @@ def means(images):
 
 
 def write_keras_model(path):
-    layers = [keras.layers.Conv2D(3, 4, 4), keras.layers.BatchNormalization(), keras.layers.GlobalAveragePooling2D()]
+    layers = [
+        keras.layers.Conv2D(3, 4, 4),
+        keras.layers.BatchNormalization(),
+        keras.layers.GlobalAveragePooling2D(),
+    ]
     model = keras.Sequential(layers)
     model.build([None, None, None, 3])
     tf.saved_model.save(model, str(path))
@@ -45,8 +49,14 @@ def write_keras_model(path):
     ("write", "output"),
     [
         (lambda path: write_theirs(path, means), [2, 8, 8, 3]),
-        (lambda path: write_theirs(path, lambda images: tf.reduce_mean(means(images), [1, 2])), [2, 1, 1, 3]),
-        (lambda path: write_theirs(path, lambda images: {"default": means(images)}), [2, 8, 8, 3]),  # as the first TF2
+        (
+            lambda path: write_theirs(path, lambda images: tf.reduce_mean(means(images), [1, 2])),
+            [2, 1, 1, 3],
+        ),
+        (
+            lambda path: write_theirs(path, lambda images: {"default": means(images)}),
+            [2, 8, 8, 3],
+        ),  # as the first TF2
         (write_keras_model, [2, 1, 1, 3]),
     ],
     ids=["maps", "vectors", "default", "keras"],
@@ -59,9 +69,13 @@ def test_modules_of_others_give_latents_and_vectors_or_maps(tmp_path, write, out
         return found["default"] if isinstance(found, dict) else found
 
     encoder = load.load_patch_encoder(str(tmp_path / "theirs"))
-    wanted = computed(tf.reshape(tf.image.convert_image_dtype(PATCHES, tf.float32), [-1, 16, 16, 3]))
+    wanted = computed(
+        tf.reshape(tf.image.convert_image_dtype(PATCHES, tf.float32), [-1, 16, 16, 3])
+    )
     wanted = tf.reduce_mean(wanted, [1, 2]) if wanted.shape.rank == 4 else wanted
-    np.testing.assert_allclose(encoder.patch_latents(PATCHES), tf.reshape(wanted, [2, 3, 4, 3]), atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.patch_latents(PATCHES), tf.reshape(wanted, [2, 3, 4, 3]), atol=1e-5
+    )
     assert encoder.trainable_variables == []
     assert encoder.identity == Identity("unknown", module="theirs")
 
@@ -70,7 +84,9 @@ def test_modules_of_others_give_latents_and_vectors_or_maps(tmp_path, write, out
     np.testing.assert_allclose(maps(IMAGES), tf.reshape(computed(IMAGES), output), atol=1e-5)
     assert (maps.identity.trained_by, maps.identity.module) == ("unknown", "theirs")
     said = "--endpoint=stack3: .* " + (
-        "has the feature maps or vectors default" if named else "one output, without a name; --endpoint=feature_map"
+        "has the feature maps or vectors default"
+        if named
+        else "one output, without a name; --endpoint=feature_map"
     )
     with pytest.raises(ConfigError, match=said):
         maps_of(tmp_path / "theirs", "stack3")
@@ -81,7 +97,9 @@ def test_pixels_are_all_patches_shrunk():
     assert latents.shape == [2, 1, 1, 12 * 8 * 8 * 3]
     flat = tf.reshape(latents, [2, 3, 4, 8, 8, 3])
     np.testing.assert_allclose(
-        tf.reduce_mean(flat, [3, 4]), tf.reduce_mean(tf.cast(PATCHES, tf.float32), [3, 4]) / 255, atol=0.02
+        tf.reduce_mean(flat, [3, 4]),
+        tf.reduce_mean(tf.cast(PATCHES, tf.float32), [3, 4]) / 255,
+        atol=0.02,
     )
     encoder = load.load_patch_encoder("pixels")
     np.testing.assert_allclose(encoder.patch_latents(PATCHES), latents, atol=1e-6)
@@ -91,7 +109,10 @@ def test_pixels_are_all_patches_shrunk():
 def test_the_untrained_copy_is_the_same_for_a_seed_and_has_the_modules_shape(tmp_path):
     write_card(tmp_path, EncoderConfig(encoder="small", output_stack=1))
     kinds = ((1, "float32"), (1, "float32"), (2, "float32"), (1, "bfloat16"))
-    encoders = [load.load_patch_encoder(f"random:{tmp_path}", seed, precision=precision) for seed, precision in kinds]
+    encoders = [
+        load.load_patch_encoder(f"random:{tmp_path}", seed, precision=precision)
+        for seed, precision in kinds
+    ]
     first, again, other, half = (encoder.patch_latents(PATCHES) for encoder in encoders)
     assert first.shape == [2, 3, 4, 16]
     np.testing.assert_array_equal(first, again)
@@ -107,8 +128,12 @@ def test_our_modules_latents_are_those_of_its_network(ours):
     encoder = load.load_patch_encoder(path)
     wanted = encode_grid(network, PATCHES)
     np.testing.assert_allclose(encoder.patch_latents(PATCHES), wanted, atol=1e-4)
-    np.testing.assert_allclose(load.load_patch_encoder(f"graph:{path}").patch_latents(PATCHES), wanted, atol=1e-4)
-    assert encoder.identity == Identity("cpc", "small", "photos", 4, 5, path.split("/")[-1], steps=7)
+    np.testing.assert_allclose(
+        load.load_patch_encoder(f"graph:{path}").patch_latents(PATCHES), wanted, atol=1e-4
+    )
+    assert encoder.identity == Identity(
+        "cpc", "small", "photos", 4, 5, path.split("/")[-1], steps=7
+    )
 
 
 # Feature maps.
@@ -116,7 +141,8 @@ def test_our_modules_latents_are_those_of_its_network(ours):
 
 @pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize(
-    ("kind", "endpoint"), [("", "features"), ("", "latents"), ("graph:", "stack1"), ("graph:", "latents")]
+    ("kind", "endpoint"),
+    [("", "features"), ("", "latents"), ("graph:", "stack1"), ("graph:", "latents")],
 )
 def test_endpoints_of_our_module(ours, endpoint, kind):
     path, network = ours
@@ -134,7 +160,9 @@ def test_endpoints_of_our_module(ours, endpoint, kind):
     ("kind", "endpoint", "update"),
     [("", "latents", True), ("", "feature_map", False), ("graph:", "feature_map", True)],
 )
-def test_gradients_reach_every_variable_of_our_module_and_its_statistics_move_on_demand(ours, endpoint, update, kind):
+def test_gradients_reach_every_variable_of_our_module_and_its_statistics_move_on_demand(
+    ours, endpoint, update, kind
+):
     maps = maps_of(kind + ours[0], endpoint, update_statistics=update)
     assert len(maps.trainable_variables) == len(ours[1].trainable_variables)
     before = [v.numpy() for v in maps.non_trainable_variables]
@@ -175,10 +203,15 @@ def test_recomputation_and_precision_that_are_not_used_are_said_in_one_line(ours
     maps_of(f"graph:{ours[0]}", recompute=True)
     load.load_patch_encoder(f"graph:{ours[0]}", precision="bfloat16")
     for flag in ("--recompute", "--precision=bfloat16"):
-        assert f"{flag}: not used by --encoder=graph:{ours[0]}, which computes as exported" in caplog.text
+        assert (
+            f"{flag}: not used by --encoder=graph:{ours[0]}, which computes as exported"
+            in caplog.text
+        )
 
 
-def test_batch_norm_of_others_depends_on_the_devices_and_a_line_says_so(ours, two_replicas, caplog, monkeypatch):
+def test_batch_norm_of_others_depends_on_the_devices_and_a_line_says_so(
+    ours, two_replicas, caplog, monkeypatch
+):
     said = "each device uses the statistics of its own images"
     monkeypatch.setattr(third_party.hub, "load", functools.cache(third_party.hub.load))
     with two_replicas.scope():
@@ -214,10 +247,15 @@ def test_pixels_and_random_are_new_networks():
 
 @pytest.mark.usefixtures("loaded_once")
 def test_what_cannot_be_is_said_by_flag(ours, tmp_path):
-    with pytest.raises(ConfigError, match=r"--endpoint=stack9: --encoder=\S+ has .* feature_map, features, stack1"):
+    with pytest.raises(
+        ConfigError, match=r"--endpoint=stack9: --encoder=\S+ has .* feature_map, features, stack1"
+    ):
         maps_of(ours[0], "stack9")
     for endpoint in ("stack9", "features"):
-        with pytest.raises(ConfigError, match=f"--e={endpoint}: --encoder=.* has the feature maps feature_map, stack1"):
+        with pytest.raises(
+            ConfigError,
+            match=f"--e={endpoint}: --encoder=.* has the feature maps feature_map, stack1",
+        ):
             maps_of(ours[0], endpoint, flag="e", vectors=False)
     write_theirs(tmp_path / "theirs", means)
     with pytest.raises(ConfigError, match="no module of ours"):
@@ -241,4 +279,6 @@ def test_checkpoints_keep_the_names_of_earlier_versions(ours, tmp_path, kind):
     assert all(key.startswith((before, "backbone/encoder/")) for key in names)
     # Compiling must not add nodes that an old checkpoint does not have.
     loaded.encode(tf.zeros([1, 32, 32, 3], tf.uint8))
-    tf.train.Checkpoint(encoder=loaded.saved(), backbone=loaded).read(path).assert_existing_objects_matched()
+    tf.train.Checkpoint(encoder=loaded.saved(), backbone=loaded).read(
+        path
+    ).assert_existing_objects_matched()

@@ -24,21 +24,29 @@ def grown(norm, order):
         if norm == "batch":  # statistics that have grown along
             shape = after.moving_mean.shape
             after.moving_mean.assign(growth * tf.random.stateless_normal(shape, [index, 0]))
-            after.moving_variance.assign(growth**2 * tf.random.stateless_uniform(shape, [index, 1], 1, 3))
+            after.moving_variance.assign(
+                growth**2 * tf.random.stateless_uniform(shape, [index, 1], 1, 3)
+            )
     return network, drawn
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("norm", "order"), [("layer", "pre"), ("channel", "post"), ("batch", "post")])
+@pytest.mark.parametrize(
+    ("norm", "order"), [("layer", "pre"), ("channel", "post"), ("batch", "post")]
+)
 def test_outputs_stay_and_norms_are_those_of_new_kernels(norm, order):
     network, drawn = grown(norm, order)
     before = {name: x.numpy() for name, x in network.endpoints(IMAGES).items()}
     restore_kernel_norms(network)
     for name, x in network.endpoints(IMAGES).items():
-        np.testing.assert_allclose(x, before[name], rtol=1e-3, atol=1e-3 * np.abs(before[name]).max(), err_msg=name)
+        np.testing.assert_allclose(
+            x, before[name], rtol=1e-3, atol=1e-3 * np.abs(before[name]).max(), err_msg=name
+        )
     # Two blocks of two kernels; or the stem, two blocks of three, and the shortcut of the second.
     assert len(drawn) == (4 if order == "pre" else 8)
-    np.testing.assert_allclose([tf.norm(layer.kernel) for layer, _ in network.normalized()], drawn, rtol=0.2)
+    np.testing.assert_allclose(
+        [tf.norm(layer.kernel) for layer, _ in network.normalized()], drawn, rtol=0.2
+    )
 
 
 @pytest.mark.slow
@@ -58,7 +66,9 @@ def test_a_shorter_kernel_stays_with_its_statistics():
     for length, (layer, _) in zip((0.0, 0.9), shorter):
         drawn = (2 * layer.filters) ** 0.5
         layer.kernel.assign(layer.kernel * length * drawn / tf.norm(layer.kernel))
-    variables = [v for layer, norm in shorter for v in (layer.kernel, norm.moving_mean, norm.moving_variance)]
+    variables = [
+        v for layer, norm in shorter for v in (layer.kernel, norm.moving_mean, norm.moving_variance)
+    ]
     before = [v.numpy() for v in variables]
     restore_kernel_norms(network)
     for variable, value in zip(variables, before):
@@ -73,7 +83,9 @@ def test_a_shorter_kernel_stays_with_its_statistics():
 def test_a_patch_grid_is_slices(height, width, patch, stride, rows, columns):
     images = np.random.default_rng(0).uniform(size=[2, height, width, 3]).astype(np.float32)
     assert patch_grid(images[:0], patch, stride).shape == [0, rows, columns, patch, patch, 3]
-    grid = tf.function(lambda x: patch_grid(x, patch, stride), [tf.TensorSpec([None, None, None, 3])])(images).numpy()
+    grid = tf.function(
+        lambda x: patch_grid(x, patch, stride), [tf.TensorSpec([None, None, None, 3])]
+    )(images).numpy()
     assert grid.shape == (2, rows, columns, patch, patch, 3)
     for r in range(rows):
         for c in range(columns):

@@ -26,13 +26,21 @@ def write(path, act=lambda: tf.no_op()):
     return str(path)
 
 
-def test_a_graph_that_reads_or_writes_files_is_refused_before_it_runs(tmp_path, monkeypatch, caplog):
+def test_a_graph_that_reads_or_writes_files_is_refused_before_it_runs(
+    tmp_path, monkeypatch, caplog
+):
     acting = write(
-        tmp_path / "acting", lambda: tf.io.write_file(f"{tmp_path}/written", tf.io.read_file("/etc/hostname"))
+        tmp_path / "acting",
+        lambda: tf.io.write_file(f"{tmp_path}/written", tf.io.read_file("/etc/hostname")),
     )
-    printing = write(tmp_path / "printing", lambda: tf.print("x", output_stream=f"file://{tmp_path}/printed"))
+    printing = write(
+        tmp_path / "printing", lambda: tf.print("x", output_stream=f"file://{tmp_path}/printed")
+    )
     for path, operations in {acting: "ReadFile, WriteFile", printing: "PrintV2"}.items():
-        with pytest.raises(ConfigError, match=rf"can read or write files or run other code \({operations}\), which no"):
+        with pytest.raises(
+            ConfigError,
+            match=rf"can read or write files or run other code \({operations}\), which no",
+        ):
             load_patch_encoder(f"0..1:{path}")
     assert not (tmp_path / "written").exists()
     monkeypatch.setenv(saved_model.TRUST, "1")
@@ -45,9 +53,18 @@ def test_a_graph_that_reads_or_writes_files_is_refused_before_it_runs(tmp_path, 
 def test_lookup_tables_and_the_released_module_pass(tmp_path):
     (tmp_path / "names").write_text("cat\ndog\n")
     module = tf.Module()
-    lines = tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE
-    module.table = tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(str(tmp_path / "names"), *lines), "")
-    module.__call__ = tf.function(module.table.lookup, input_signature=[tf.TensorSpec([None], tf.int64)])
+    lines = (
+        tf.int64,
+        tf.lookup.TextFileIndex.LINE_NUMBER,
+        tf.string,
+        tf.lookup.TextFileIndex.WHOLE_LINE,
+    )
+    module.table = tf.lookup.StaticHashTable(
+        tf.lookup.TextFileInitializer(str(tmp_path / "names"), *lines), ""
+    )
+    module.__call__ = tf.function(
+        module.table.lookup, input_signature=[tf.TensorSpec([None], tf.int64)]
+    )
     tf.saved_model.save(module, str(tmp_path / "table"))
     for directory in (tmp_path / "table", ROOT / "modules/imagenette_128px"):
         saved_model.check(str(directory), "--encoder")

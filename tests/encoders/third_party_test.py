@@ -46,7 +46,9 @@ def written(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
-    return samples.write_pictures(tmp_path_factory.mktemp("pictures") / "pictures", {"train": 4, "val": 2}, side=32)
+    return samples.write_pictures(
+        tmp_path_factory.mktemp("pictures") / "pictures", {"train": 4, "val": 2}, side=32
+    )
 
 
 def images(written):
@@ -73,7 +75,9 @@ def test_the_usual_signature_and_the_only_fitting_output_need_no_names(written):
     np.testing.assert_allclose(frozen.vectors(images(written)), wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "mode"), [("-1..1", "tf"), ("torch", "torch"), ("caffe", "caffe")])
+@pytest.mark.parametrize(
+    ("name", "mode"), [("-1..1", "tf"), ("torch", "torch"), ("caffe", "caffe")]
+)
 def test_ranges_are_those_of_keras_applications(name, mode):
     pixels = np.random.default_rng(0).integers(0, 256, [2, 5, 4, 3]).astype(np.float32)
     wanted = keras.applications.imagenet_utils.preprocess_input(pixels.copy(), mode=mode)
@@ -85,11 +89,26 @@ REFUSED = [  # encoder, signature, output, what is said, and whether it shall be
     ("{}/bytes", "", "map", "name one of its signatures, embed, generate: --signature=embed$"),
     ("{}/bytes", "encode", "map", "^--signature=encode: .* has the signatures embed, generate$"),
     ("{}/call", "encode", "", "^--signature=encode: .* has no signatures$"),
-    ("{}/bytes", "generate", "image", r"signature generate takes z float32 \(None, 20\), no batch of images"),
+    (
+        "{}/bytes",
+        "generate",
+        "image",
+        r"signature generate takes z float32 \(None, 20\), no batch of images",
+    ),
     ("{}/bytes", "embed", "map", "signature embed takes uint8, whole numbers: --encoder=0..255:/"),
-    ("0..255:{}/bytes", "embed", "count", "--endpoint=count: .* maps or vectors map, vector, but int32"),
+    (
+        "0..255:{}/bytes",
+        "embed",
+        "count",
+        "--endpoint=count: .* maps or vectors map, vector, but int32",
+    ),
     ("0..255:{}/bytes", "embed", "vector", MODE.format("signature"), True),
-    ("-1..1:{}/tf1", "encode", "feature_map", "has the feature maps or vectors avepool_feat, bn_crelu_feat, def"),
+    (
+        "-1..1:{}/tf1",
+        "encode",
+        "feature_map",
+        "has the feature maps or vectors avepool_feat, bn_crelu_feat, def",
+    ),
     ("-1..1:{}/tf1", "encode", "avepool_feat", MODE.format("module of TF1 format"), True),
     (
         "-1..1:{}/tf1",
@@ -97,8 +116,18 @@ REFUSED = [  # encoder, signature, output, what is said, and whether it shall be
         "none:0",
         "^--endpoint=none:0: no such tensor in .*; maps of its graph, .* concatenated:0",
     ),
-    ("0..255:{}/bytes", "embed", "before:vector", "^--endpoint=before:vector: .* is no module of TF1 format; name one"),
-    ("random", "encode", "", "--signature=encode: is for third-party modules, not for --encoder=random"),
+    (
+        "0..255:{}/bytes",
+        "embed",
+        "before:vector",
+        "^--endpoint=before:vector: .* is no module of TF1 format; name one",
+    ),
+    (
+        "random",
+        "encode",
+        "",
+        "--signature=encode: is for third-party modules, not for --encoder=random",
+    ),
 ]
 
 
@@ -107,10 +136,16 @@ def test_what_cannot_be_is_said_in_one_line(written):
     for encoder, signature, output, said, *trained in REFUSED:
         more = {"frozen_by": "x"} if trained else {}
         with pytest.raises(ConfigError, match=said) as error:
-            load_feature_maps(encoder.format(written), output, 16, backbone="tiny", signature=signature, **more)
+            load_feature_maps(
+                encoder.format(written), output, 16, backbone="tiny", signature=signature, **more
+            )
         assert "\n" not in str(error.value)
-    with pytest.raises(ConfigError, match="images of 16 x 16 px, not of 32 x 32 px: set --image_size"):
-        load_patch_encoder(f"-1..1:{written}/tf1", patch_size=32, signature="encode", endpoint="avepool_feat")
+    with pytest.raises(
+        ConfigError, match="images of 16 x 16 px, not of 32 x 32 px: set --image_size"
+    ):
+        load_patch_encoder(
+            f"-1..1:{written}/tf1", patch_size=32, signature="encode", endpoint="avepool_feat"
+        )
 
 
 @pytest.mark.usefixtures("loaded_once")
@@ -118,7 +153,10 @@ def test_a_signature_without_a_range_says_what_it_is_given(written, caplog):
     for encoder in (f"0..1:{written}/tf1", f"{written}/tf1"):
         assert "is given pixels" not in caplog.text
         load_patch_encoder(encoder, patch_size=16, signature="encode", endpoint="avepool_feat")
-    assert f"is given pixels in [0, 1]; name its range if it is another, as --encoder=-1..1:{written}" in caplog.text
+    assert (
+        f"is given pixels in [0, 1]; name its range if it is another, as --encoder=-1..1:{written}"
+        in caplog.text
+    )
 
 
 def test_training_reaches_kernels_and_statistics_and_the_prefix_is_no_part_of_the_name(written):
@@ -134,12 +172,20 @@ def test_training_reaches_kernels_and_statistics_and_the_prefix_is_no_part_of_th
 
 @pytest.mark.parametrize("task", ["linear", "efficient"])
 def test_the_binaries_ask_the_signature_for_its_outputs(written, pictures, tmp_path, task):
-    run, config = {"linear": (linear, LinearConfig), "efficient": (efficient, EfficientConfig)}[task]
+    run, config = {"linear": (linear, LinearConfig), "efficient": (efficient, EfficientConfig)}[
+        task
+    ]
     given = "--resize=16 --image_size=16 --test_split=val --strategy=single --signature=encode --endpoint=none".split()
-    given += [f"--dataset=folder:{pictures}", f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
+    given += [
+        f"--dataset=folder:{pictures}",
+        f"--data_dir={tmp_path}/cache",
+        f"--workdir={tmp_path}/run",
+    ]
     if task == "linear":
         given += "--nobaselines --augment=none --geometry_from=flags --patch_size=16 --patch_stride=16".split()
-    with pytest.raises(ConfigError, match="^--endpoint=none: .* has the feature maps or vectors avepool_feat"):
+    with pytest.raises(
+        ConfigError, match="^--endpoint=none: .* has the feature maps or vectors avepool_feat"
+    ):
         run(cli.parse(config, [*given, f"--encoder=-1..1:{written}/tf1"]))
 
 
@@ -211,7 +257,11 @@ def test_whatever_loading_raises_is_one_line(monkeypatch, tmp_path):
 
 def test_damaged_files_of_our_module(ours, tmp_path):
     """A card that is damaged, too, is found before the training, not when its result is written."""
-    for name in ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
+    for name in (
+        "saved_model.pb",
+        "variables/variables.index",
+        "variables/variables.data-00000-of-00001",
+    ):
         copied = shutil.copytree(ours[0], tmp_path / name.replace("/", "_"))
         (copied / name).write_bytes((copied / name).read_bytes()[:100])
         refusal(latents, f"graph:{copied}")
@@ -227,8 +277,15 @@ def test_a_module_that_xla_cannot_compile_is_found_at_loading(tmp_path, caplog, 
     tf.saved_model.save(modules.NotForXla(), str(tmp_path / "not"))
     with two_replicas.scope():
         for name, wanted in (("fine", True), ("not", False)):
-            assert load_feature_maps(str(tmp_path / name), "", 16, backbone="tiny", xla=True).compiles is wanted
-            assert load_patch_encoder(str(tmp_path / name), patch_size=16, xla=True).compiles is wanted
+            assert (
+                load_feature_maps(str(tmp_path / name), "", 16, backbone="tiny", xla=True).compiles
+                is wanted
+            )
+            assert (
+                load_patch_encoder(str(tmp_path / name), patch_size=16, xla=True).compiles is wanted
+            )
     messages = [record.getMessage() for record in caplog.records if "--xla" in record.getMessage()]
-    begins = f"--xla: not used, since XLA cannot compile --encoder={tmp_path}/not (it has no AsString"
+    begins = (
+        f"--xla: not used, since XLA cannot compile --encoder={tmp_path}/not (it has no AsString"
+    )
     assert [message.startswith(begins) for message in messages] == [True, True]

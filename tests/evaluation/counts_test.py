@@ -8,7 +8,12 @@ from cpc_tf.evaluation import counts
 
 @pytest.mark.parametrize(
     ("right", "of", "low", "high"),
-    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
 )
 def test_the_interval_is_wilsons(right, of, low, high):
     """Table I, method 3, of Newcombe 1998 (Statistics in Medicine 17)."""
@@ -46,6 +51,8 @@ def test_the_interval_of_groups_holds_the_truth():
 def test_few_pictures_are_called_few():
     said = "only 20 test pictures: a difference of less than about 31 points between two runs may be chance"
     assert counts.caution(20) == said
-    assert counts.caution(1).startswith("only 1 test picture: a difference of less than about 100 points")
+    assert counts.caution(1).startswith(
+        "only 1 test picture: a difference of less than about 100 points"
+    )
     assert "the mAP is a rough guide" in counts.caution(8, accuracy=False)
     assert counts.caution(30) == counts.caution(0) == ""

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.evaluation.inference import Features, encode_dataset, feature_batches, on_replicas, own_images
+from cpc_tf.evaluation.inference import (
+    Features,
+    encode_dataset,
+    feature_batches,
+    on_replicas,
+    own_images,
+)
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import cluster
 from cpc_tf.training.strategy import make_strategy
@@ -12,7 +18,11 @@ from cpc_tf.training.strategy import make_strategy
 
 @pytest.fixture(params=["one", "four"])
 def strategy(request):
-    return make_strategy("single") if request.param == "one" else request.getfixturevalue("four_replicas")
+    return (
+        make_strategy("single")
+        if request.param == "one"
+        else request.getfixturevalue("four_replicas")
+    )
 
 
 @pytest.mark.slow
@@ -30,7 +40,9 @@ def test_rows_are_those_of_a_loop(strategy, program, monkeypatch):
         return {"sum": batch["x"] * factor + extra, "parts": (tf.cast(batch["y"], tf.int32),)}
 
     replicas = strategy.num_replicas_in_sync
-    apply = on_replicas(function, strategy, 3, "on" if program == "xla" else "off", fixed=program == "fixed")
+    apply = on_replicas(
+        function, strategy, 3, "on" if program == "xla" else "off", fixed=program == "fixed"
+    )
     most = 3 * replicas
     for count in (most, 1, replicas, 2 * replicas, most - 1):
         x = np.random.default_rng(count).normal(size=[count, 3]).astype(np.float32)
@@ -40,9 +52,13 @@ def test_rows_are_those_of_a_loop(strategy, program, monkeypatch):
         np.testing.assert_allclose(found["sum"], wanted, rtol=1e-6)
         np.testing.assert_array_equal(found["parts"][0], y)
     assert seen == [
-        tf.TensorShape([n, 3]) for n in ((3, 1, 2) if program == "plain" else (3,)) for _ in range(replicas)
+        tf.TensorShape([n, 3])
+        for n in ((3, 1, 2) if program == "plain" else (3,))
+        for _ in range(replicas)
     ]
-    with pytest.raises(ValueError, match=f"^{most + 1} rows, and the replicas take {most} at a time$"):
+    with pytest.raises(
+        ValueError, match=f"^{most + 1} rows, and the replicas take {most} at a time$"
+    ):
         apply({"x": tf.zeros([most + 1, 3]), "y": tf.zeros([most + 1])}, tf.zeros([most + 1, 1]))
 
 
@@ -77,23 +93,36 @@ def test_each_process_needs_the_images_that_its_replicas_compute(two_replicas, m
 @pytest.mark.parametrize(("size", "batch"), [(10, 4), (7, 16)])
 def test_feature_batches_see_each_example_once_an_epoch_and_resume_anywhere(size, batch):
     features = Features(np.arange(size, dtype=np.float32).reshape(-1, 1, 1, 1), np.arange(size))
-    batches = list(feature_batches(features, global_batch=batch, seed=3).take(2 * size).as_numpy_iterator())
+    batches = list(
+        feature_batches(features, global_batch=batch, seed=3).take(2 * size).as_numpy_iterator()
+    )
     labels = np.concatenate([b["label"] for b in batches])
     for epoch in labels[: 2 * size * batch // size * size].reshape(-1, size):
         assert sorted(epoch) == list(range(size))
     assert (labels[:size] != labels[size : 2 * size]).any()
-    np.testing.assert_array_equal(np.concatenate([b["latents"] for b in batches])[:, 0, 0, 0], labels)
-    resumed = next(feature_batches(features, global_batch=batch, seed=3, start_step=5).as_numpy_iterator())
+    np.testing.assert_array_equal(
+        np.concatenate([b["latents"] for b in batches])[:, 0, 0, 0], labels
+    )
+    resumed = next(
+        feature_batches(features, global_batch=batch, seed=3, start_step=5).as_numpy_iterator()
+    )
     np.testing.assert_array_equal(resumed["label"], batches[5]["label"])
 
 
 @pytest.mark.parametrize(("hosts", "replicas"), [(1, 4), (2, 2)])
 def test_replicas_get_their_rows_of_the_batch_of_one_device(hosts, replicas):
     features = Features(np.zeros([10, 1, 1, 1], np.float32), np.arange(10))
-    (whole,) = feature_batches(features, global_batch=8, seed=3, start_step=5).take(1).as_numpy_iterator()
+    (whole,) = (
+        feature_batches(features, global_batch=8, seed=3, start_step=5).take(1).as_numpy_iterator()
+    )
     found = []
     for host in range(hosts):
-        options = {"seed": 3, "start_step": 5, "shard": (host, hosts), "per_batch": 8 // hosts // replicas}
+        options = {
+            "seed": 3,
+            "start_step": 5,
+            "shard": (host, hosts),
+            "per_batch": 8 // hosts // replicas,
+        }
         own = feature_batches(features, global_batch=8, **options).take(replicas)
         found += [batch["label"] for batch in own.as_numpy_iterator()]
     np.testing.assert_array_equal(np.concatenate(found), whole["label"])
@@ -101,15 +130,20 @@ def test_replicas_get_their_rows_of_the_batch_of_one_device(hosts, replicas):
 
 def test_data_that_end_early_are_no_features():
     batches = [{"patches": tf.zeros([4, 1]), "label": tf.zeros([4], tf.int64)}] * 2
-    with pytest.raises(ConfigError, match="^encoding: the data ended after 8 of 10 images; a file of the"):
+    with pytest.raises(
+        ConfigError, match="^encoding: the data ended after 8 of 10 images; a file of the"
+    ):
         encode_dataset(batches, lambda patches: patches, 10, "encoding")
 
 
 def test_encode_dataset_takes_the_first_examples_in_order(capsys):
     batches = [
-        {"patches": tf.fill([4, 1, 1, 2, 2, 3], i), "label": tf.fill([4], tf.constant(i, tf.int64))} for i in range(10)
+        {"patches": tf.fill([4, 1, 1, 2, 2, 3], i), "label": tf.fill([4], tf.constant(i, tf.int64))}
+        for i in range(10)
     ]
-    features = encode_dataset(batches, lambda p: tf.cast(p[..., 0, 0, :1], tf.float32), 10, "encoding")
+    features = encode_dataset(
+        batches, lambda p: tf.cast(p[..., 0, 0, :1], tf.float32), 10, "encoding"
+    )
     assert features.latents.shape == (10, 1, 1, 1)
     np.testing.assert_array_equal(features.labels, [0] * 4 + [1] * 4 + [2] * 2)
     np.testing.assert_array_equal(features.latents[:, 0, 0, 0], features.labels)

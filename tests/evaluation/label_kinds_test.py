@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from cpc_tf.evaluation import counts
-from cpc_tf.evaluation.label_kinds import MULTI_LABEL, SINGLE_LABEL, of_result, predictions_csv, read_predictions
+from cpc_tf.evaluation.label_kinds import (
+    MULTI_LABEL,
+    SINGLE_LABEL,
+    of_result,
+    predictions_csv,
+    read_predictions,
+)
 from cpc_tf.evaluation.scores import score
 from cpc_tf.settings import ConfigError
 
@@ -38,17 +44,24 @@ def test_a_class_that_is_never_found_shows():
 
 
 def test_images_without_a_label_are_not_scored():
-    with pytest.raises(ConfigError, match="^1 of 4 images to be scored on have no label; another --test_"):
+    with pytest.raises(
+        ConfigError, match="^1 of 4 images to be scored on have no label; another --test_"
+    ):
         SINGLE_LABEL.score(np.eye(3)[[0, 1, 2, 0]], np.array([0, -1, 2, 0]))
 
 
 def test_multi_label_results_as_text():
     logits = np.array([[1.0, -1, 2], [-1, -1, -1]])
     labels, names = np.array([[1, 1, 0], [0, 0, 1]]), ["cat", "dog", "sky"]
-    assert MULTI_LABEL.rows(logits, labels, names) == [("cat;dog", "cat;sky", "0.7311;0.8808"), ("sky", "", "")]
+    assert MULTI_LABEL.rows(logits, labels, names) == [
+        ("cat;dog", "cat;sky", "0.7311;0.8808"),
+        ("sky", "", ""),
+    ]
     result = {"multi_label": True, "map": 0.5, "micro_f1": 0.25, "tested": 54}
     assert MULTI_LABEL.described(result) == "mAP 50.0 % (54 pictures)  micro-F1 25.0 %"
-    assert of_result(result) is of_result({"several_labels": True}) is MULTI_LABEL  # the key of earlier versions
+    assert (
+        of_result(result) is of_result({"several_labels": True}) is MULTI_LABEL
+    )  # the key of earlier versions
     assert of_result({"several_labels": False}) is of_result({}) is SINGLE_LABEL
     classes = MULTI_LABEL.classes(logits, labels, names)
     assert classes["sky"] == {"tested": 1, "predicted": 1, "right": 0}
@@ -59,7 +72,11 @@ def test_multi_label_results_as_text():
 def test_names_of_all_kinds_are_read_back():
     names = ["val/cat/1.jpg", 'a, "b".png', "über/ü.png"]
     logits = np.log(np.array([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]], np.float32))
-    rows = list(csv.DictReader(predictions_csv(names, logits, np.array([0, 1, 1]), ["10", "=9"]).splitlines()))
+    rows = list(
+        csv.DictReader(
+            predictions_csv(names, logits, np.array([0, 1, 1]), ["10", "=9"]).splitlines()
+        )
+    )
     assert [row["file"] for row in rows] == names
     assert [(row["class"], row["prediction"], row["probability"]) for row in rows] == [
         ("10", "10", "0.7500"), ("'=9", "10", "0.5000"), ("'=9", "'=9", "0.8750"),
@@ -82,7 +99,12 @@ def test_names_of_classes_are_those_of_the_result():
 def test_tables_of_earlier_versions_are_read():
     found = read_predictions(GOOD, [])
     assert found.pairs.tolist() == [[1, 2], [0, 0]]
-    assert found.record(0) == {"file": "a/1.png", "label": 1, "prediction": 2, "probability": 0.9031}
+    assert found.record(0) == {
+        "file": "a/1.png",
+        "label": 1,
+        "prediction": 2,
+        "probability": 0.9031,
+    }
     found = read_predictions("label,prediction\n1,2\n0,0\n", [])
     assert found.pairs.tolist() == [[1, 2], [0, 0]]
     assert found.probabilities is None

@@ -51,11 +51,17 @@ def test_scores_are_those_of_scikit_learn(levels):
     labels = (random.random([60, 7]) < 0.3).astype(np.float32)
     logits = (10 * random.integers(0, levels, [60, 7]) / levels - 4).astype(np.float32)
     found, shares = multi_label_score(logits, labels), 1 / (1 + np.exp(-logits.astype(np.float64)))
-    assert found["map"] == pytest.approx(metrics.average_precision_score(labels, logits, average="macro"), abs=1e-12)
-    assert found["micro_f1"] == pytest.approx(metrics.f1_score(labels, shares > 0.5, average="micro"), abs=1e-12)
+    assert found["map"] == pytest.approx(
+        metrics.average_precision_score(labels, logits, average="macro"), abs=1e-12
+    )
+    assert found["micro_f1"] == pytest.approx(
+        metrics.f1_score(labels, shares > 0.5, average="micro"), abs=1e-12
+    )
     cross_entropy = -np.mean(labels * np.log(shares) + (1 - labels) * np.log1p(-shares))
     assert found["loss"] == pytest.approx(cross_entropy)
-    assert MULTI_LABEL.metrics(logits, labels)["loss"].numpy() == pytest.approx(found["loss"], rel=1e-5)
+    assert MULTI_LABEL.metrics(logits, labels)["loss"].numpy() == pytest.approx(
+        found["loss"], rel=1e-5
+    )
 
 
 def test_classes_without_positives_are_left_out_and_counted():
@@ -115,7 +121,9 @@ def test_a_classifier_without_an_error_is_not_certain(count):
     """Laplace's rule of succession: after 24 of 24 the next is right with a probability of 25 of 26."""
     logits = np.eye(3, dtype=np.float32)[np.arange(count) % 3]
     temperature = fitted_temperature(logits, np.arange(count) % 3)
-    assert probabilities(logits, temperature).max(1).mean() == pytest.approx((count + 1) / (count + 2), abs=1e-6)
+    assert probabilities(logits, temperature).max(1).mean() == pytest.approx(
+        (count + 1) / (count + 2), abs=1e-6
+    )
 
 
 def test_it_stays_finite():

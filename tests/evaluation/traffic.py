@@ -18,8 +18,12 @@ from cpc_tf.evaluation import inference
 class Traffic(NamedTuple):
     """What a run did."""
 
-    eager: list[str]  # types of the operations that ran outside of compiled functions, and names of these functions
-    graphs: list[tf.Graph]  # of the programs that all replicas run, one for each time one was traced
+    eager: list[
+        str
+    ]  # types of the operations that ran outside of compiled functions, and names of these functions
+    graphs: list[
+        tf.Graph
+    ]  # of the programs that all replicas run, one for each time one was traced
 
     def between_batches(self) -> set[str]:
         """The types of operations between two batches of the same evaluation; empty if none had two."""
@@ -28,7 +32,10 @@ class Traffic(NamedTuple):
         found = set()
         for last, then in zip(calls, calls[1:]):
             name = self.eager[last]
-            if name == self.eager[then] and re.fullmatch(r"__inference_(.*)_\d+", name)[1] in programs:
+            if (
+                name == self.eager[then]
+                and re.fullmatch(r"__inference_(.*)_\d+", name)[1] in programs
+            ):
                 found.update(self.eager[last + 1 : then])
         return found
 
@@ -68,10 +75,14 @@ def largest_constant(graph: tf.Graph) -> int:
 
 def devices_of_variables(graph: tf.Graph) -> collections.Counter:
     """{device: how many variables of it a program reads}; raises AssertionError if another device reads one."""
-    homes = {inner.name: outer.device for outer, inner in graph.captures if outer.dtype == tf.resource}
+    homes = {
+        inner.name: outer.device for outer, inner in graph.captures if outer.dtype == tf.resource
+    }
     for operation in graph.get_operations():
         for tensor in operation.inputs:
             if tensor.name in homes and operation.device:
                 own = tf.DeviceSpec.from_string(homes[tensor.name]).device_index
-                assert tf.DeviceSpec.from_string(operation.device).device_index == own, operation.name
+                assert tf.DeviceSpec.from_string(operation.device).device_index == own, (
+                    operation.name
+                )
     return collections.Counter(homes.values())

@@ -43,10 +43,15 @@ def check(module, files, wanted):
     """Compares a module with the logits of the run's test, on pictures and on their files."""
     each = [module(tf.io.decode_png(file, channels=3)[None]) for file in files]
     together = module.from_bytes(tf.constant(files))
-    for found in ({name: np.concatenate([one[name] for one in each]) for name in each[0]}, together):
+    for found in (
+        {name: np.concatenate([one[name] for one in each]) for name in each[0]},
+        together,
+    ):
         assert_close(found["logits"], wanted)
         np.testing.assert_allclose(found["probabilities"], probabilities(wanted, 2.5), atol=1e-5)
-        assert [NAMES[label] for label in wanted.argmax(1)] == [name.decode() for name in np.array(found["name"])]
+        assert [NAMES[label] for label in wanted.argmax(1)] == [
+            name.decode() for name in np.array(found["name"])
+        ]
         np.testing.assert_array_equal(found["label"], wanted.argmax(1))
 
 
@@ -72,13 +77,18 @@ def test_it_predicts_as_the_run_on_few_labels(root, source, files, encoder, phas
     assert ("trained on all 40\nlabels, those of split `val` too" in found.readme) is refitted
 
 
-def test_it_predicts_as_the_linear_run_unless_the_module_was_replaced(root, source, files, tmp_path):
+def test_it_predicts_as_the_linear_run_unless_the_module_was_replaced(
+    root, source, files, tmp_path
+):
     path, tested = linear_run(root, "ours", "--nobaselines", "--augment=v1")
     found = made(path, part="all")
     check(found.module, files, tested(source))
     assert found.card["geometry"]["patch_size"] == 8
     then = {**json.loads(read(path, "result.json"))["identity"], "steps": 900}
-    with pytest.raises(ConfigError, match="learned on an encoder of 900 steps on photos, .*/ours is now one of 7 step"):
+    with pytest.raises(
+        ConfigError,
+        match="learned on an encoder of 900 steps on photos, .*/ours is now one of 7 step",
+    ):
         made(with_result(path, tmp_path, identity=then), part="all")
 
 
@@ -90,7 +100,10 @@ def probed(root):
 
 def test_what_is_not_calibrated_says_so(probed, tmp_path):
     unfitted = {**RESULT["calibration"], "temperature": 1.0, "fitted": False}
-    for folder, calibration, text in (("a", None, "no labels were held out"), ("b", unfitted, "all 6 held-out labels")):
+    for folder, calibration, text in (
+        ("a", None, "no labels were held out"),
+        ("b", unfitted, "all 6 held-out labels"),
+    ):
         found = made(with_result(probed[0], tmp_path / folder, calibration=calibration), part="all")
         assert found.card["temperature"] == 1.0
         assert f"Not calibrated: {text}" in found.readme
@@ -108,7 +121,9 @@ def test_the_card_shows_a_class_that_is_never_found(probed, tmp_path):
         "| mean of the classes | 45.0 % |\n| always naming the largest class | 83.3 % |\n\nnote: only 12"
         in found.readme
     )
-    assert "| `bee` | 2 | 0 | 0 | 0 % | - |\n| `ant` | 10 | 9 | 12 | 90 % | 75 % |\n\n" in found.readme
+    assert (
+        "| `bee` | 2 | 0 | 0 | 0 % | - |\n| `ant` | 10 | 9 | 12 | 90 % | 75 % |\n\n" in found.readme
+    )
     assert (found.card["classes"], found.card["figures"]["class_mean"]) == (classes, 0.45)
 
 
@@ -190,5 +205,7 @@ def test_a_run_on_the_upper_8_bits_keeps_them():
     image = np.arange(2**16, dtype=np.uint16).reshape(256, 256, 1).repeat(3, -1)
     run = replace(LinearConfig(), sixteen_bit="full", augment="none")
     upper_bits = classifier._measured({}, run)["intensity_range"]
-    np.testing.assert_array_equal(decode(tf.io.encode_png(image), intensity_range=upper_bits), image // 256)
+    np.testing.assert_array_equal(
+        decode(tf.io.encode_png(image), intensity_range=upper_bits), image // 256
+    )
     assert classifier._measured({}, replace(run, sixteen_bit="range"))["intensity_range"] is None

@@ -25,7 +25,9 @@ from tests.export.runs import IMAGES, NAMES, detector_run, few_labels, pretraini
 from tests.samples import write_pictures
 
 GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)
-OURS = EncoderConfig(encoder="small", norm="batch", recompute=True)  # batch norm is what minds `training`
+OURS = EncoderConfig(
+    encoder="small", norm="batch", recompute=True
+)  # batch norm is what minds `training`
 SIZES = [(40, 30), (16, 50), (22, 22)]  # of the pictures of `root`, one of each class
 
 
@@ -41,7 +43,9 @@ def forked(monkeypatch):
     """A check in a process that has TensorFlow already, but has never traced anything of ours."""
 
     def start(command, env, **_):
-        script = os.path.splitext(os.path.relpath(command[1], os.path.dirname(os.path.dirname(cli.__file__))))[0]
+        script = os.path.splitext(
+            os.path.relpath(command[1], os.path.dirname(os.path.dirname(cli.__file__)))
+        )[0]
         return processes.run(script.replace(os.sep, "."), *command[2:], env=env)
 
     monkeypatch.setattr(verify, "subprocess", SimpleNamespace(run=start))
@@ -52,8 +56,13 @@ def ours(tmp_path_factory):
     """A module of ours, for reading only: its `path`, and `endpoints` of IMAGES and of one `patch` of them."""
     path = tmp_path_factory.mktemp("modules") / "ours"
     encoder = modules.write_module(path, OURS)
-    whole, patch = encoder.endpoints(tf.constant(IMAGES)), encoder.endpoints(tf.constant(IMAGES[1:, 12:20, 4:12]))
-    return SimpleNamespace(path=str(path), encoder=encoder, endpoints=whole, patch=patch)  # row 3, column 1
+    whole, patch = (
+        encoder.endpoints(tf.constant(IMAGES)),
+        encoder.endpoints(tf.constant(IMAGES[1:, 12:20, 4:12])),
+    )
+    return SimpleNamespace(
+        path=str(path), encoder=encoder, endpoints=whole, patch=patch
+    )  # row 3, column 1
 
 
 @pytest.fixture(scope="package")
@@ -80,7 +89,9 @@ class Theirs(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32)])
     def __call__(self, images):
-        return tf.nn.conv2d(images, self.kernel, 4, "SAME") + self.table.lookup(tf.constant("shift"))
+        return tf.nn.conv2d(images, self.kernel, 4, "SAME") + self.table.lookup(
+            tf.constant("shift")
+        )
 
 
 @pytest.fixture(scope="package")
@@ -89,7 +100,11 @@ def root(ours, tmp_path_factory):
     root, random = tmp_path_factory.mktemp("home"), np.random.default_rng(0)
     for name, size in zip(NAMES, SIZES):
         (root / "pictures/val" / name).mkdir(parents=True)
-        pixels = random.integers(0, 256, [size[0] // 2, size[1] // 2, 3], np.uint8).repeat(2, 0).repeat(2, 1)
+        pixels = (
+            random.integers(0, 256, [size[0] // 2, size[1] // 2, 3], np.uint8)
+            .repeat(2, 0)
+            .repeat(2, 1)
+        )
         (root / "pictures/val" / name / "0.png").write_bytes(tf.io.encode_png(pixels).numpy())
     (root / "ours").symlink_to(ours.path)
     tf.saved_model.save(Theirs(), str(root / "theirs"))
@@ -136,7 +151,10 @@ def pictures(tmp_path_factory):
 @pytest.fixture(scope="package")
 def colours_module(tmp_path_factory):
     """The directory of a classifier that knows the colours of `pictures`, and one more."""
-    names, path = ["blue", "green", "red", "yellow"], str(tmp_path_factory.mktemp("modules") / "colours")
+    names, path = (
+        ["blue", "green", "red", "yellow"],
+        str(tmp_path_factory.mktemp("modules") / "colours"),
+    )
     colours = tf.Variable([[0, 0, 1], [0, 1, 0], [1, 0, 0], [-1, -1, -1]], dtype=tf.float32)
 
     def logits(images):  # uint8 [N, 16, 16, 3]
@@ -145,7 +163,13 @@ def colours_module(tmp_path_factory):
 
     geometry = ImageConfig(resize=20, image_size=16)
     save(HubClassifier(Classifying(logits, [colours], geometry, names, temperature=2.0)), path)
-    card = {"class_names": names, "multi_label": False, "image_size": 16, "resize": 20, "geometry": None}
+    card = {
+        "class_names": names,
+        "multi_label": False,
+        "image_size": 16,
+        "resize": 20,
+        "geometry": None,
+    }
     write_file(f"{path}/classifier.json", json.dumps(card))
     return path
 
@@ -153,7 +177,9 @@ def colours_module(tmp_path_factory):
 def made(workdir, step=0, weights="averaged", part="encoder"):
     """What would be written for a run: neither saved nor checked."""
     task = read_task(str(workdir))
-    return EXPORTERS[part][task.name](read_config(str(workdir), task.config), str(workdir), step, weights)
+    return EXPORTERS[part][task.name](
+        read_config(str(workdir), task.config), str(workdir), step, weights
+    )
 
 
 def read(*path):

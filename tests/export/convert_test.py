@@ -51,7 +51,9 @@ CONVERTED = [  # kind of the module, format, more settings, files, and the shape
     pytest.param("encoder", "onnx", {}, {"encoder.onnx", "patched.onnx"}, (4, 8), marks=needs_onnx),
     pytest.param("encoder", "keras3", {}, {"encoder.keras"}, (4, 8), marks=needs_keras3),
     ("classifier", "tflite", {"quantize": "int8"}, {"classifier.tflite", "labels.txt"}, (1, 4)),
-    pytest.param("classifier", "onnx", {}, {"classifier.onnx", "labels.txt"}, (4, 4), marks=needs_onnx),
+    pytest.param(
+        "classifier", "onnx", {}, {"classifier.onnx", "labels.txt"}, (4, 4), marks=needs_onnx
+    ),
 ]
 
 
@@ -61,7 +63,11 @@ def test_each_format_computes_the_same_and_its_page_shows_how(
     hub_dir, colours_module, pictures, tmp_path, forked, kind, format, settings, files, shape
 ):
     module = hub_dir if kind == "encoder" else colours_module
-    settings = {**settings, "labelled": pictures, **({"representative": pictures} if settings else {})}
+    settings = {
+        **settings,
+        "labelled": pictures,
+        **({"representative": pictures} if settings else {}),
+    }
     found = converted(module, tmp_path / "other", format=format, **settings)
     assert found["difference"] < 1e-4 or settings["quantize"] == "int8"
     assert (found["kind"], found["module"]) == (kind, os.path.basename(module))
@@ -81,17 +87,29 @@ def test_each_format_computes_the_same_and_its_page_shows_how(
 
 
 @pytest.mark.slow
-def test_int8_of_a_run_states_accuracy_before_and_after(pretrained, pictures, tmp_path, monkeypatch, forked):
+def test_int8_of_a_run_states_accuracy_before_and_after(
+    pretrained, pictures, tmp_path, monkeypatch, forked
+):
     """The run is exported first."""
-    monkeypatch.setattr(run, "verify", lambda *_: {"difference": 0, "variables": 0})  # shown elsewhere
-    int8 = {"format": "tflite", "quantize": "int8", "representative": pictures, "labelled": pictures}
+    monkeypatch.setattr(
+        run, "verify", lambda *_: {"difference": 0, "variables": 0}
+    )  # shown elsewhere
+    int8 = {
+        "format": "tflite",
+        "quantize": "int8",
+        "representative": pictures,
+        "labelled": pictures,
+    }
     found = converted("", tmp_path / "int8", workdir=pretrained.path, step=7, **int8)
     assert (found["module"], found["card"]["step"], found["image_size"]) == ("first_run", 7, 32)
     assert os.listdir(tmp_path) == ["int8"]
     assert found["pictures"] == "24 representative pictures"
     assert 0.9 < found["similarity"] < 0.99999
     accuracy = found["accuracy"]
-    assert (accuracy["pictures"], accuracy["measure"]) == (36, "10 nearest neighbours, leave-one-out")
+    assert (accuracy["pictures"], accuracy["measure"]) == (
+        36,
+        "10 nearest neighbours, leave-one-out",
+    )
     assert accuracy["savedmodel"] == accuracy["converted"] == 1  # colours are easy
     assert "on 36 pictures: 100.0 % -> 100.0 %" in read(tmp_path / "int8", "README.md")
 
@@ -106,11 +124,16 @@ def test_a_quantized_run_is_measured_on_its_own_test(tmp_path):
     own = convert.pictures_of_run(str(tmp_path / "run"))
     assert (own.learned.num_examples, own.tested.num_examples) == (6, 9)
     made = types.SimpleNamespace(
-        class_names=("green", "blue", "red"), prepare=lambda image: image[:8, :8], name="colours", card={}
+        class_names=("green", "blue", "red"),
+        prepare=lambda image: image[:8, :8],
+        name="colours",
+        card={},
     )
     images, labels = convert._with_labels(made, own.tested, "--workdir")
     means = images.mean((1, 2))
-    assert [("red", "green", "blue")[i] for i in means.argmax(1)] == [made.class_names[label] for label in labels]
+    assert [("red", "green", "blue")[i] for i in means.argmax(1)] == [
+        made.class_names[label] for label in labels
+    ]
 
 
 @pytest.mark.slow
@@ -119,14 +142,32 @@ def test_weights_of_8_bits_make_a_smaller_file_with_nearly_the_same_outputs(tmp_
     module.kernel = tf.Variable(tf.random.stateless_normal([3, 3, 3, 512], [1, 2]))
 
     def encoder(images):
-        return {"features": tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(images, module.kernel, 2, "SAME")), [1, 2])}
+        return {
+            "features": tf.reduce_mean(
+                tf.nn.relu(tf.nn.conv2d(images, module.kernel, 2, "SAME")), [1, 2]
+            )
+        }
 
-    made = Subject("encoder", "", {}, module, 16, True, tf.float32, {"encoder": encoder}, "features", (), tf.identity)
+    made = Subject(
+        "encoder",
+        "",
+        {},
+        module,
+        16,
+        True,
+        tf.float32,
+        {"encoder": encoder},
+        "features",
+        (),
+        tf.identity,
+    )
     images = np.random.default_rng(0).integers(0, 256, [1, 16, 16, 3], np.uint8)
     (name,) = formats.write(made, str(tmp_path), "tflite", "weights")
     path = tmp_path / name
     assert path.stat().st_size < 2 * tf.size(module.kernel)  # of 4 bytes each
-    got = tf.lite.Interpreter(str(path)).get_signature_runner("encoder")(images=made.as_input(images))["features"]
+    got = tf.lite.Interpreter(str(path)).get_signature_runner("encoder")(
+        images=made.as_input(images)
+    )["features"]
     wanted = made.outputs("encoder", images)["features"]
     assert 0 < np.abs(got - wanted).max() < 0.1 * np.abs(wanted).max()
 
@@ -139,21 +180,32 @@ def test_what_differs_is_not_written(hub_dir, tmp_path, monkeypatch):
         assert str(inputs.pop("dtype")) == "float32"
         found = {}
         for key, images in inputs.items():
-            found.update({f"{key}/{name}": x for name, x in made.outputs(key.partition("/")[0], images).items()})
+            found.update(
+                {
+                    f"{key}/{name}": x
+                    for name, x in made.outputs(key.partition("/")[0], images).items()
+                }
+            )
         found["patched/photographs/latents"] *= 1.001
         return found
 
     monkeypatch.setattr(convert, "write", lambda *_: [])
     monkeypatch.setattr(convert, "computed", outputs)
-    with pytest.raises(NotVerified, match="patched/photographs/latents differs from the SavedModel's by 1.0e-03"):
+    with pytest.raises(
+        NotVerified, match="patched/photographs/latents differs from the SavedModel's by 1.0e-03"
+    ):
         converted(hub_dir, tmp_path / "other", format="tflite")
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.slow
-def test_modules_that_cannot_be_converted(hub_dir, colours_module, pictures, tmp_path, tmp_path_factory, monkeypatch):
+def test_modules_that_cannot_be_converted(
+    hub_dir, colours_module, pictures, tmp_path, tmp_path_factory, monkeypatch
+):
     monkeypatch.setattr(run, "check_installed", lambda format: None)
-    trees = write_pictures(tmp_path_factory.mktemp("pictures") / "trees", {"val": 1}, names=("oak", "red"))
+    trees = write_pictures(
+        tmp_path_factory.mktemp("pictures") / "trees", {"val": 1}, names=("oak", "red")
+    )
 
     def refused(match, module, format="tflite", **settings):
         with pytest.raises(ConfigError, match=match):
@@ -161,16 +213,31 @@ def test_modules_that_cannot_be_converted(hub_dir, colours_module, pictures, tmp
 
     (tmp_path / "detector.json").write_text("{}")
     refused("is a detector, which can be exported with --format=savedmodel alone", tmp_path)
-    refused("has a folder oak, which is no class of colours; its classes are blue", colours_module, labelled=trees)
-    refused("colours is a classifier, and only encoders are made models", colours_module, format="keras3")
-    refused("--representative=/nowhere: no such folder", colours_module, quantize="int8", representative="/nowhere")
+    refused(
+        "has a folder oak, which is no class of colours; its classes are blue",
+        colours_module,
+        labelled=trees,
+    )
+    refused(
+        "colours is a classifier, and only encoders are made models",
+        colours_module,
+        format="keras3",
+    )
+    refused(
+        "--representative=/nowhere: no such folder",
+        colours_module,
+        quantize="int8",
+        representative="/nowhere",
+    )
     refused("no labels there in --labelled=.*/red", hub_dir, labelled=f"{pictures}/train/red")
     assert sorted(os.listdir(tmp_path)) == ["detector.json"]
 
 
 @pytest.mark.skipif(HAS_ONNX, reason="tf2onnx and onnxruntime are installed")
 def test_missing_packages_are_named():
-    with pytest.raises(ConfigError, match="--format=onnx: needs tf2onnx and onnxruntime, .* pip install"):
+    with pytest.raises(
+        ConfigError, match="--format=onnx: needs tf2onnx and onnxruntime, .* pip install"
+    ):
         check_installed("onnx")
 
 
@@ -189,13 +256,16 @@ def network(**settings):
     made = make_encoder(EncoderConfig(**settings))
     made(tf.zeros([1, 32, 32, 3]))
     for i, variable in enumerate(made.variables):
-        variable.assign(variable * (1.3 + 0.2 * np.sin(i)) + (0.1 if variable.shape.rank == 1 else 0))
+        variable.assign(
+            variable * (1.3 + 0.2 * np.sin(i)) + (0.1 if variable.shape.rank == 1 else 0)
+        )
     return made
 
 
 @needs_keras3
 @pytest.mark.parametrize(
-    ("norm", "order"), [("layer", "pre"), ("channel", "post"), ("batch", "pre"), ("batch", "post"), ("none", "pre")]
+    ("norm", "order"),
+    [("layer", "pre"), ("channel", "post"), ("batch", "pre"), ("batch", "post"), ("none", "pre")],
 )
 def test_all_endpoints_are_those_of_the_network(norm, order):
     import keras as keras3
@@ -210,7 +280,9 @@ def test_all_endpoints_are_those_of_the_network(norm, order):
         wanted = ours.endpoints(images)
         assert set(wanted) == set(names)
         for name, values in endpoints(images).items():
-            np.testing.assert_allclose(values, wanted[name], atol=2e-5 * np.abs(wanted[name]).max(), err_msg=name)
+            np.testing.assert_allclose(
+                values, wanted[name], atol=2e-5 * np.abs(wanted[name]).max(), err_msg=name
+            )
 
 
 @needs_keras3
@@ -219,7 +291,9 @@ def test_the_stem_of_the_large_networks():
     ours = network(encoder="resnet50", output_stack=1)
     images = np.random.default_rng(0).uniform(size=[1, 45, 32, 3]).astype(np.float32)
     wanted = ours(images).numpy()
-    np.testing.assert_allclose(formats.keras3_model(ours)(images), wanted, atol=2e-5 * np.abs(wanted).max())
+    np.testing.assert_allclose(
+        formats.keras3_model(ours)(images), wanted, atol=2e-5 * np.abs(wanted).max()
+    )
 
 
 @needs_keras3
@@ -235,7 +309,9 @@ def test_it_is_saved_whole_and_can_be_fine_tuned(tmp_path):
         0.3 + labels[:, None, None, None]
     )
     before = [variable.numpy() for variable in encoder.trainable_variables]
-    classifier.compile(keras3.optimizers.Adam(1e-3), keras3.losses.SparseCategoricalCrossentropy(from_logits=True))
+    classifier.compile(
+        keras3.optimizers.Adam(1e-3), keras3.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
     losses = classifier.fit(images, labels, epochs=10, verbose=0).history["loss"]
     assert losses[-1] < 0.7 * losses[0]
     assert len(before) == len(encoder.variables)

@@ -19,7 +19,12 @@ from tests.export.runs import DETECT, NAMES
 
 def picture(height, width):
     """Squares of noise of 4 px."""
-    return np.random.default_rng(1).integers(0, 256, [height, width, 3], np.uint8).repeat(4, 0).repeat(4, 1)
+    return (
+        np.random.default_rng(1)
+        .integers(0, 256, [height, width, 3], np.uint8)
+        .repeat(4, 0)
+        .repeat(4, 1)
+    )
 
 
 def found_by(detected, pixels):
@@ -51,9 +56,15 @@ def test_predict_finds_what_the_run_finds(detected, exported, tmp_path):
     (tmp_path / "picture.png").write_bytes(encode(pixels))
     wanted, boxes, count = found_by(detected, pixels)
     assert count > 1
-    (record,) = predict(PredictConfig(exported("detector")[0], f"{tmp_path}/picture.png", least_score=0.2))
-    assert [box.label for box in record.boxes] == [NAMES[label] for label in wanted.labels[0, :count]]
-    np.testing.assert_allclose([box.score for box in record.boxes], wanted.scores[0, :count], atol=1e-3)
+    (record,) = predict(
+        PredictConfig(exported("detector")[0], f"{tmp_path}/picture.png", least_score=0.2)
+    )
+    assert [box.label for box in record.boxes] == [
+        NAMES[label] for label in wanted.labels[0, :count]
+    ]
+    np.testing.assert_allclose(
+        [box.score for box in record.boxes], wanted.scores[0, :count], atol=1e-3
+    )
     np.testing.assert_allclose([box[2:] for box in record.boxes], boxes[0, :count], atol=1)
 
 
@@ -64,5 +75,7 @@ def test_what_is_missing_is_named(tmp_path):
     with pytest.raises(ConfigError, match="has no class_names.json, its training never began"):
         made(path, part="all")
     write_file(f"{path}/class_names.json", json.dumps(NAMES))
-    with pytest.raises(ConfigError, match="--workdir=.*: the module that this run began with is needed: --encoder="):
+    with pytest.raises(
+        ConfigError, match="--workdir=.*: the module that this run began with is needed: --encoder="
+    ):
         made(path, part="all")

@@ -42,7 +42,12 @@ def loaded(ours):
 @pytest.mark.slow
 def test_endpoints_are_those_of_the_network_and_of_each_patch(ours, loaded):
     whole, patches = (entry(IMAGES, return_endpoints=True) for entry in (loaded, loaded.patched))
-    assert set(whole) == set(patches) == set(ours.endpoints) == {"stack1", "stack2", "feature_map", "features"}
+    assert (
+        set(whole)
+        == set(patches)
+        == set(ours.endpoints)
+        == {"stack1", "stack2", "feature_map", "features"}
+    )
     for name, wanted in ours.endpoints.items():
         np.testing.assert_allclose(whole[name], wanted, atol=1e-4)
         assert patches[name].shape == [2, 7, 5, *ours.patch[name].shape[1:]]
@@ -59,7 +64,12 @@ def test_shapes_are_known_to_keras_and_to_signatures(loaded):
         "features": [2, 16],
         "feature_map": [2, 8, 6, 16],
     }
-    assert loaded.signatures["patched"](images=tf.constant(IMAGES))["latents"].shape == [2, 7, 5, 16]
+    assert loaded.signatures["patched"](images=tf.constant(IMAGES))["latents"].shape == [
+        2,
+        7,
+        5,
+        16,
+    ]
 
 
 @pytest.mark.slow
@@ -68,7 +78,11 @@ def test_pixels_outside_their_range_are_refused_and_bytes_have_a_signature(ours,
     wanted = loaded(tf.constant(pixels / 255, tf.float32))
     served = loaded.signatures["uint8"](images=tf.constant(pixels))
     np.testing.assert_allclose(served["features"], wanted, atol=1e-6)
-    for wrong in (pixels.astype(np.float32), (pixels / 127.5 - 1).astype(np.float32), np.full([1, 9, 9, 3], np.nan)):
+    for wrong in (
+        pixels.astype(np.float32),
+        (pixels / 127.5 - 1).astype(np.float32),
+        np.full([1, 9, 9, 3], np.nan),
+    ):
         for entry in (loaded, loaded.patched):
             with pytest.raises(tf.errors.InvalidArgumentError, match="must be floats in"):
                 entry(tf.constant(wrong, tf.float32), training=True)
@@ -76,7 +90,9 @@ def test_pixels_outside_their_range_are_refused_and_bytes_have_a_signature(ours,
     module.check_pixels(False)
     save(module, str(tmp_path))
     wide = tf.constant(pixels, tf.float32)
-    np.testing.assert_allclose(hub.load(str(tmp_path))(wide), loaded.unchecked(wide)["features"], atol=1e-4)
+    np.testing.assert_allclose(
+        hub.load(str(tmp_path))(wide), loaded.unchecked(wide)["features"], atol=1e-4
+    )
 
 
 @pytest.mark.slow
@@ -94,7 +110,9 @@ def test_fine_tuning_moves_statistics_and_weights_which_keras_can_save(ours, tmp
     """By way of the patches; verify_test.py trains on whole images."""
     loaded = hub.load(ours.path)
     layer = hub.KerasLayer(loaded.patched, trainable=True)
-    model = keras.Sequential([layer, keras.layers.Lambda(lambda x: tf.reshape(x, [tf.shape(x)[0], -1])[:, :8])])
+    model = keras.Sequential(
+        [layer, keras.layers.Lambda(lambda x: tf.reshape(x, [tf.shape(x)[0], -1])[:, :8])]
+    )
     before = [v.numpy() for v in loaded.variables]
     model.compile(keras.optimizers.SGD(0.1), "mse")
     model.fit(IMAGES, np.ones([2, 8]), verbose=0)
@@ -113,11 +131,19 @@ def test_frozen_layer_changes_nothing(loaded):
     before = [v.numpy() for v in layer.resolved_object.variables]
     layer(IMAGES, training=True)
     assert layer.trainable_weights == []
-    assert all(np.array_equal(old, new.numpy()) for old, new in zip(before, layer.resolved_object.variables))
+    assert all(
+        np.array_equal(old, new.numpy())
+        for old, new in zip(before, layer.resolved_object.variables)
+    )
 
 
 def settings(workdir, encoder, *more, folder="/home/someone/birds"):
-    here = [f"--dataset=folder:{folder}", f"--encoder={encoder}", f"--workdir={workdir}", "--encoder_adam=keras"]
+    here = [
+        f"--dataset=folder:{folder}",
+        f"--encoder={encoder}",
+        f"--workdir={workdir}",
+        "--encoder_adam=keras",
+    ]
     return cli.parse(EfficientConfig, [*FLAGS, *here, *more])
 
 
@@ -134,7 +160,11 @@ def test_a_real_run_becomes_a_module(tmp_path):
     config = settings(tmp_path / "run", "pixels", folder=folder)
     result = efficient(config)
     found = made(tmp_path / "run")
-    assert (found.card["weights"], found.card["step"], found.card["phase"]) == ("raw", 2, "supervised")
+    assert (found.card["weights"], found.card["step"], found.card["phase"]) == (
+        "raw",
+        2,
+        "supervised",
+    )
     # The trained network as the run itself restores it.
     (_, trained), phase = prepare(config, tf.distribute.get_strategy()), phases.first_phase(config)
     network = trained.first(in_folder(config, phase), "chosen").encoder
@@ -167,14 +197,24 @@ def test_a_fine_tuned_module_has_the_averages_that_were_tested(fine_tuned):
 @pytest.mark.slow
 def test_a_fine_tuned_graph_keeps_its_architecture_and_geometry(ours, tmp_path):
     """The variables of a graph are in another order."""
-    trainee = efficient_run(settings(tmp_path / "run", f"graph:{ours.path}", "--endpoint=stack1"), "fine-tuned")
+    trainee = efficient_run(
+        settings(tmp_path / "run", f"graph:{ours.path}", "--endpoint=stack1"), "fine-tuned"
+    )
     found = made(tmp_path / "run")
     assert_close(maps_of(found, "stack1"), trainee.encoder.encode(PIXELS))
     card = found.card
     assert (card["encoder"], card["geometry"]) == (flatten(OURS), flatten(modules.GEOMETRY))
-    began = {name: getattr(modules.PRETRAINED, name) for name in ("objective", "dataset", "run", "step", "weights")}
+    began = {
+        name: getattr(modules.PRETRAINED, name)
+        for name in ("objective", "dataset", "run", "step", "weights")
+    }
     assert {"module": "ours", **began}.items() <= card["began_as"].items()
-    assert (card["weights"], card["step"], card["phase"], card["num_train_labels"]) == ("raw", 2, "fine-tuned", 30)
+    assert (card["weights"], card["step"], card["phase"], card["num_train_labels"]) == (
+        "raw",
+        2,
+        "fine-tuned",
+        30,
+    )
 
 
 @pytest.mark.slow
@@ -191,7 +231,10 @@ def test_a_new_network_sees_the_whole_image_as_one_patch(ours, tmp_path):
     sides = {"resize": 18, "image_size": 16, "patch_size": 16, "patch_stride": 16}
     assert GeometryConfig(**found.card["geometry"]) == GeometryConfig(**sides, mirror=True)
     assert found.card["began_as"] is None
-    assert "It was trained from scratch on 30 labels (10 %) of `folder:birds` (run `run`, step 1).\n" in found.readme
+    assert (
+        "It was trained from scratch on 30 labels (10 %) of `folder:birds` (run `run`, step 1).\n"
+        in found.readme
+    )
     assert "step 2, which is not the exported step" in found.readme
     assert "It saw whole images, 16 x 16 px: the grid is a single patch." in found.readme
 
@@ -202,7 +245,9 @@ def test_the_card_of_a_module_that_was_fine_tuned_twice(ours, fine_tuned, tmp_pa
     assert "it saw the patches of the grid on images of 16 x 16 px" in first.readme
     shutil.copytree(ours.path, tmp_path / "once")
     write_file(str(tmp_path / "once/encoder.json"), json.dumps(first.card))
-    again = settings(tmp_path / "second", tmp_path / "once", "--dataset=flowers", "--split=train[:50%]")
+    again = settings(
+        tmp_path / "second", tmp_path / "once", "--dataset=flowers", "--split=train[:50%]"
+    )
     efficient_run(again, "fine-tuned", steps=(4,))
     found = made(tmp_path / "second")
     text = found.readme
@@ -224,7 +269,12 @@ FROZEN, TUNED = {"frozen": {"steps": 2}}, {"fine-tuned": {"steps": 2}}
 @pytest.mark.parametrize(
     ("encoder", "flags", "phases", "message"),
     [
-        ("runs/hub", ["--finetune_steps=0"], FROZEN, r"\(--finetune_steps=0\); use --encoder=runs/hub"),
+        (
+            "runs/hub",
+            ["--finetune_steps=0"],
+            FROZEN,
+            r"\(--finetune_steps=0\); use --encoder=runs/hub",
+        ),
         ("runs/hub", [], {**FROZEN, "fine-tuned": {"steps": 0}}, "0 steps of fine-tuning did best"),
         ("random", ["--finetune_steps=0"], FROZEN, "there is nothing to export"),
         ("https://else.where/hub", [], TUNED, "--encoder=https://else.where/hub: no enc"),
@@ -234,7 +284,9 @@ FROZEN, TUNED = {"frozen": {"steps": 2}}, {"fine-tuned": {"steps": 2}}
     ],
 )
 def test_what_cannot_be_exported_is_refused(encoder, flags, phases, message, tmp_path):
-    write_run(settings(tmp_path / "run", encoder, *flags), "efficient", phases and {"phases": phases})
+    write_run(
+        settings(tmp_path / "run", encoder, *flags), "efficient", phases and {"phases": phases}
+    )
     with pytest.raises(ConfigError, match=f"--workdir={tmp_path}/run.*{message}"):
         made(tmp_path / "run")
 
@@ -245,9 +297,15 @@ def test_a_module_that_was_replaced(ours, tmp_path):
     shutil.copytree(ours.path, copy)
     efficient_run(settings(tmp_path / "run", copy), "fine-tuned")
     card = json.loads((copy / "encoder.json").read_text())
-    (copy / "encoder.json").write_text(json.dumps({**card, "encoder": {**card["encoder"], "output_stack": 1}}))
-    with pytest.raises(ConfigError, match="copy: its encoder.json is of another network: .* [0-9]+ in the module"):
+    (copy / "encoder.json").write_text(
+        json.dumps({**card, "encoder": {**card["encoder"], "output_stack": 1}})
+    )
+    with pytest.raises(
+        ConfigError, match="copy: its encoder.json is of another network: .* [0-9]+ in the module"
+    ):
         made(tmp_path / "run")
     shutil.rmtree(copy / "variables")
-    with pytest.raises(ConfigError, match="the module that this run began with is needed: .*copy.* cannot be read"):
+    with pytest.raises(
+        ConfigError, match="the module that this run began with is needed: .*copy.* cannot be read"
+    ):
         made(tmp_path / "run")

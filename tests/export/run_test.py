@@ -56,7 +56,9 @@ def test_chosen_weights_and_step(pretrained):
         ),
     ],
 )
-def test_what_is_written_is_checked_and_names_no_folder_of_this_machine(exported, kind, measured, summary):
+def test_what_is_written_is_checked_and_names_no_folder_of_this_machine(
+    exported, kind, measured, summary
+):
     """In a fresh process. Nothing is left to fill in, either."""
     output, done = exported(kind)
     card, text = json.loads(read(output, f"{kind}.json")), read(output, "README.md")
@@ -79,7 +81,10 @@ def test_the_card_of_an_encoder(pretrained, hub_dir):
     assert (card["feature_dim"], card["step"], card["weights"]) == (8, 9, "averaged")
     assert (card["dataset"], card["run"]) == ("folder:birds", "first_run")
     assert "| run | `first_run`, step 9 of batches of 2, averaged weights |" in text
-    assert "| encoder | `small`, 472 parameters, norm `layer`, block_order `pre`, output_stack `1` |" in text
+    assert (
+        "| encoder | `small`, 472 parameters, norm `layer`, block_order `pre`, output_stack `1` |"
+        in text
+    )
     assert "(nats) | 4.250 |" in text
     assert "contrastive accuracy" not in text  # not in this result.json
 
@@ -90,7 +95,12 @@ def test_the_card_of_a_classifier(exported):
     card, text = json.loads(read(output, "classifier.json")), read(output, "README.md")
     assert read(output, "labels.txt") == "ant\nbee\nwasp\n"
     assert (card["kind"], card["class_names"], card["multi_label"]) == ("classifier", NAMES, False)
-    assert (card["image_size"], card["resize"], card["resize_mode"], card["levels"]) == (16, 22, "squash", None)
+    assert (card["image_size"], card["resize"], card["resize_mode"], card["levels"]) == (
+        16,
+        22,
+        "squash",
+        None,
+    )
     assert (card["temperature"], card["calibration"]) == (2.5, RESULT["calibration"])
     assert (card["dataset"], card["figures"]) == ("folder:pictures", {"top1": 0.75})
     assert "is 4.0 % instead of 20.0 %" in text
@@ -105,9 +115,15 @@ def test_the_card_of_a_detector(exported):
     assert (card["dataset"], card["detector"]["encoder"]) == ("voc:insects", "random")
     assert (card["canvas"]["canvas_height"], card["levels"]) == (48, [3.0, 900.0])
     assert "overlap of 0.5, 24 objects in 8 test pictures, step 9 | |" in text
-    assert "| over 11 points | 25.0 % |\n| over all points | 50.0 % |\n| COCO's, at an overlap of 0.5 | 45" in text
+    assert (
+        "| over 11 points | 25.0 % |\n| over all points | 50.0 % |\n| COCO's, at an overlap of 0.5 | 45"
+        in text
+    )
     assert card["recommended_score"] == 0.35
-    assert "best F1 with boxes of a score of 0.35 or more: 18 of 20 boxes right (precision 90.0 %), 18 of 24" in text
+    assert (
+        "best F1 with boxes of a score of 0.35 or more: 18 of 20 boxes right (precision 90.0 %), 18 of 24"
+        in text
+    )
     assert f"# Detector of {len(NAMES)} classes" in text
 
 
@@ -123,10 +139,14 @@ def test_the_readmes_code_runs(exported, capsys):
     # Keras rewrites in a process takes many times as long as all else.
     imports, eager = "import tensorflow as tf\n", "tf.config.run_functions_eagerly(True)\n"
     shapes = "print(features.shape, latents.shape, feature_map.shape, model.count_params())"
-    shown = printed(code("encoder").replace(imports, imports + eager), shapes, exported("encoder")[0])
+    shown = printed(
+        code("encoder").replace(imports, imports + eager), shapes, exported("encoder")[0]
+    )
     assert shown == "(4, 8) (4, 5, 5, 8) (4, 16, 16, 8) 18"
     fine_tuned = "print(len(model.trainable_variables), len(model.history.history['loss']))"
-    shown = printed(code("encoder", 1).replace(imports, imports + eager), fine_tuned, exported("encoder")[0])
+    shown = printed(
+        code("encoder", 1).replace(imports, imports + eager), fine_tuned, exported("encoder")[0]
+    )
     assert shown == f"{exported('encoder')[1]['variables'] + 2} 1"
     exec(code("classifier"), {})
     name, share = capsys.readouterr().out.split()[-2:]
@@ -144,7 +164,9 @@ def test_an_encoder_of_an_earlier_version_is_written_again(hub_dir, tmp_path):
     shutil.copytree(hub_dir, old)
     before, use, after = re.split(r"(\n## Use\n.*?)(?=\n## Licence)", page, flags=re.DOTALL)
     sure = before.replace("it needs TensorFlow, and", "it needs TensorFlow and tensorflow_hub, and")
-    write_file(f"{old}/README.md", f"{sure}\n## Use\n\nAs ever.\n\n## Other runtimes\n\nNone.\n{after}")
+    write_file(
+        f"{old}/README.md", f"{sure}\n## Use\n\nAs ever.\n\n## Other runtimes\n\nNone.\n{after}"
+    )
     card = json.loads(read(hub_dir, "encoder.json"))
     done = run.export(ExportConfig(output=new, runtime=RuntimeConfig(module=old)))
     assert done["difference"] < 1e-5
@@ -194,7 +216,9 @@ def test_what_cannot_be_written_is_refused_first(of_linear, tmp_path):
     ):
         with pytest.raises(error, match=message):
             run.export(ExportConfig(workdir=of_linear, output=output))
-    with pytest.raises(ConfigError, match="--part=encoder: --workdir=.* holds a run of cpc-tf linear, which"):
+    with pytest.raises(
+        ConfigError, match="--part=encoder: --workdir=.* holds a run of cpc-tf linear, which"
+    ):
         run.export(ExportConfig(workdir=of_linear, output=str(tmp_path / "hub"), part="encoder"))
     assert sorted(os.listdir(tmp_path)) == ["precious", "run"]
     assert (tmp_path / "precious").read_text() == "mine"
@@ -207,7 +231,9 @@ def test_failed_check_leaves_nothing(of_linear, tmp_path, monkeypatch):
     made = Export("encoder", tf.Module(), tf.saved_model.save, {}, "", dict, "")
     monkeypatch.setitem(run.EXPORTERS["all"], "linear", lambda *_: made)
     monkeypatch.setattr(run, "verify", fail)
-    with pytest.raises(NotVerified, match="--output=.*failed its check: the output differs") as ended:
+    with pytest.raises(
+        NotVerified, match="--output=.*failed its check: the output differs"
+    ) as ended:
         run.main(ExportConfig(workdir=of_linear, output=str(tmp_path / "hub")))
     assert ended.value.status == 3
     assert os.listdir(tmp_path) == ["run"]

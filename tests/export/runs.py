@@ -63,19 +63,27 @@ def pretraining_run(path):
         for i, variable in enumerate(training.model.trainable_variables):
             variable.assign(variable * (1 + 0.1 * np.cos(i + step)))
         Checkpoints(path, training.checkpoint).save(step)
-        for weights, values in (("raw", training.model.variables), ("averaged", training.average.averages)):
+        for weights, values in (
+            ("raw", training.model.variables),
+            ("averaged", training.average.averages),
+        ):
             for variable, value in zip(twin.trainable_variables, values):
                 variable.assign(value)
             features[weights, step] = twin.encoder(IMAGES).numpy()
     write_file(f"{path}/run.flags", to_flagfile(config))
     write_file(f"{path}/run.json", json.dumps({"task": "pretrain"}))
-    write_file(f"{path}/result.json", json.dumps({"kind": "pretrain", "step": 9, "loss": 4.25, "knn": 0.5}))
+    write_file(
+        f"{path}/result.json", json.dumps({"kind": "pretrain", "step": 9, "loss": 4.25, "knn": 0.5})
+    )
     return SimpleNamespace(config=config, path=path, features=features)
 
 
 def detector_run(path):
     """Returns what trained it."""
-    training, draw = detector_training(DETECT, classes=len(NAMES), steps=9), np.random.default_rng(0)
+    training, draw = (
+        detector_training(DETECT, classes=len(NAMES), steps=9),
+        np.random.default_rng(0),
+    )
     for variable in training.model.detector_variables:  # as if trained: sure of what it sees
         variable.assign(variable + draw.normal(0, 0.1, variable.shape))
     for variable in training.model.encoder_variables:
@@ -85,10 +93,26 @@ def detector_run(path):
     write_file(f"{path}/run.json", json.dumps({"task": "detect"}))
     write_file(f"{path}/class_names.json", json.dumps(NAMES))
     write_file(f"{path}/levels.json", json.dumps({"levels": [3.0, 900.0]}))
-    result = {"kind": "detect", "steps": 9, "map11": 0.25, "map_all": 0.5, "test_split": "test", "iou": 0.5}
-    best = {"score": 0.35, "right": 18, "boxes": 20, "objects": 24, "precision": 0.9, "recall": 0.75}
+    result = {
+        "kind": "detect",
+        "steps": 9,
+        "map11": 0.25,
+        "map_all": 0.5,
+        "test_split": "test",
+        "iou": 0.5,
+    }
+    best = {
+        "score": 0.35,
+        "right": 18,
+        "boxes": 20,
+        "objects": 24,
+        "precision": 0.9,
+        "recall": 0.75,
+    }
     more = {"map50": 0.45, "map50_95": 0.3, "best_f1": best}
-    write_file(f"{path}/result.json", json.dumps({**result, **more, "test_images": 8, "test_boxes": 24}))
+    write_file(
+        f"{path}/result.json", json.dumps({**result, **more, "test_images": 8, "test_boxes": 24})
+    )
     return training
 
 
@@ -99,7 +123,9 @@ def few_labels(root, encoder, phase, *flags):
     data = [f"--dataset=folder:{root}/pictures", f"--encoder={named}", f"--workdir={path}"]
     config = cli.parse(EfficientConfig, [*EFFICIENT, *data, *flags])
     trainee, policy = efficient_run(config, phase), config.augment.policy
-    return path, lambda source: trainee.logits(pipeline.plain_images(source, config.images, 2, policy=policy))[0]
+    return path, lambda source: trainee.logits(
+        pipeline.plain_images(source, config.images, 2, policy=policy)
+    )[0]
 
 
 def linear_run(root, encoder, *flags):
@@ -112,27 +138,42 @@ def linear_run(root, encoder, *flags):
     encoder = load_patch_encoder(named, config.training.seed, geometry.patch_size)
     patches = tf.zeros([1, *[geometry.grid] * 2, *[geometry.patch_size] * 2, 3], tf.uint8)
     shape = encoder.patch_latents(patches).shape[1:]
-    trainee = LinearTraining(config, encoder.patch_latents, shape, len(NAMES), tf.distribute.get_strategy())
+    trainee = LinearTraining(
+        config, encoder.patch_latents, shape, len(NAMES), tf.distribute.get_strategy()
+    )
     changed(trainee.classifier.variables)
     Checkpoints(path, trainee.checkpoint).save(2)
     write_run(config, "linear", {"identity": encoder.identity.to_json()})
-    return path, lambda source: trainee.test(pipeline.plain_patches(source, geometry, 2, policy=policy))[0]
+    return path, lambda source: trainee.test(
+        pipeline.plain_patches(source, geometry, 2, policy=policy)
+    )[0]
 
 
 def efficient_run(config, phase, steps=(2,)):
     """Writes a run on few labels whose last phase has checkpoints of these steps; returns what trained it."""
     chosen, seed = config.classifier, config.training.seed
     maps = load_feature_maps(
-        chosen.encoder, chosen.endpoint, 16, backbone=chosen.backbone, seed=seed, precision=config.numerics.precision
+        chosen.encoder,
+        chosen.endpoint,
+        16,
+        backbone=chosen.backbone,
+        seed=seed,
+        precision=config.numerics.precision,
     )
-    classifier = build_classifier(config, phase, maps.map_shape(config.images.image_size), len(NAMES))
-    trainee = Classification(maps, classifier, phase, config, steps[-1], tf.distribute.get_strategy())
+    classifier = build_classifier(
+        config, phase, maps.map_shape(config.images.image_size), len(NAMES)
+    )
+    trainee = Classification(
+        maps, classifier, phase, config, steps[-1], tf.distribute.get_strategy()
+    )
     changed(classifier.variables if phase == FROZEN else [*maps.variables, *classifier.variables])
     changed(trainee.average.averages if trainee.average else [], by=0.2)
     folder = os.path.join(config.workdir, phase)
     for step in steps:
         Checkpoints(folder, trainee.checkpoint).save(step)
-    write_file(f"{folder}/run.flags", to_flagfile(replace(config, batch_size=4)))  # the search chose them
+    write_file(
+        f"{folder}/run.flags", to_flagfile(replace(config, batch_size=4))
+    )  # the search chose them
     phases = {phase: {"steps": steps[-1], "top1": 0.75, "top5": 1.0}}
     found = {"identity": maps.identity.to_json(), "phases": phases}
     if config.labels.refit:

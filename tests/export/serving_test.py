@@ -34,7 +34,9 @@ def models(colours_module, tmp_path_factory):
 def test_nothing_is_left_of_a_run_that_is_not_there(tmp_path, format):
     output = f"{tmp_path}/models/mine" + "/1" * (format == "savedmodel")
     with pytest.raises(ConfigError, match=f"--workdir={tmp_path}/nowhere"):
-        export(ExportConfig(f"{tmp_path}/nowhere", output=output, runtime=RuntimeConfig(format=format)))
+        export(
+            ExportConfig(f"{tmp_path}/nowhere", output=output, runtime=RuntimeConfig(format=format))
+        )
     assert not [*tmp_path.iterdir()]
 
 
@@ -50,12 +52,17 @@ def test_versions(models, tmp_path):
 def messages():
     """The class of tensorflow.serving.PredictionLog, of the fields that are used, as its .proto files declare them."""
     pool, kinds = descriptor_pool.Default(), descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="part_of_serving.proto", package="serving", syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="part_of_serving.proto", package="serving", syntax="proto3"
+    )
     file.dependency.append("tensorflow/core/framework/tensor.proto")
     fields = {
         "ModelSpec": [("name", 1, ""), ("signature_name", 3, "")],
         "Input": [("key", 1, ""), ("value", 2, ".tensorflow.TensorProto")],
-        "PredictRequest": [("model_spec", 1, ".serving.ModelSpec"), ("inputs", 2, ".serving.Input")],
+        "PredictRequest": [
+            ("model_spec", 1, ".serving.ModelSpec"),
+            ("inputs", 2, ".serving.Input"),
+        ],
         "PredictLog": [("request", 1, ".serving.PredictRequest")],
         "PredictionLog": [("predict_log", 6, ".serving.PredictLog")],
     }
@@ -63,7 +70,9 @@ def messages():
         message = file.message_type.add(name=name)
         for field, number, kind in own:
             label = kinds.LABEL_REPEATED if field == "inputs" else kinds.LABEL_OPTIONAL
-            added = message.field.add(name=field, number=number, label=label, type=kinds.TYPE_STRING)
+            added = message.field.add(
+                name=field, number=number, label=label, type=kinds.TYPE_STRING
+            )
             if kind:
                 added.type, added.type_name = kinds.TYPE_MESSAGE, kind
     pool.Add(file)
@@ -90,7 +99,9 @@ class Server(http.server.BaseHTTPRequestHandler):
         files = [base64.b64decode(each["b64"]) for each in question["inputs"]["encoded"]]
         found = self.server.signatures[question["signature_name"]](encoded=tf.constant(files))
         columns = {
-            name: np.char.decode(x.numpy().astype(bytes)).tolist() if x.dtype == tf.string else x.numpy().tolist()
+            name: np.char.decode(x.numpy().astype(bytes)).tolist()
+            if x.dtype == tf.string
+            else x.numpy().tolist()
             for name, x in found.items()
         }
         self.send_response(200)
@@ -102,9 +113,15 @@ class Server(http.server.BaseHTTPRequestHandler):
 
 
 def test_the_client_of_the_page(models, tmp_path, monkeypatch, capsys):
-    (code,) = (each.partition("```")[0] for each in read(ROOT, "docs/serving.md").split("```python\n") if "URL" in each)
+    (code,) = (
+        each.partition("```")[0]
+        for each in read(ROOT, "docs/serving.md").split("```python\n")
+        if "URL" in each
+    )
     for name, colour in (("cat.jpg", (250, 10, 10)), ("dog.jpg", (10, 10, 250))):
-        (tmp_path / name).write_bytes(tf.io.encode_jpeg(np.full([30, 40, 3], colour, np.uint8)).numpy())
+        (tmp_path / name).write_bytes(
+            tf.io.encode_jpeg(np.full([30, 40, 3], colour, np.uint8)).numpy()
+        )
     monkeypatch.chdir(tmp_path)
     with http.server.HTTPServer(("localhost", 0), Server) as server:
         server.signatures = tf.saved_model.load(f"{models}/2").signatures

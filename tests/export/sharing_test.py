@@ -18,7 +18,9 @@ FILES = ("saved_model.pb", "encoder.json", "variables/variables.index")
 def test_a_module_of_someone_else_is_refused(tmp_path):
     (tmp_path / "module").mkdir()
     runtime = RuntimeConfig(module=str(tmp_path / "module"), format="huggingface")
-    with pytest.raises(ConfigError, match="is not a module of `cpc-tf export`: none of encoder.json"):
+    with pytest.raises(
+        ConfigError, match="is not a module of `cpc-tf export`: none of encoder.json"
+    ):
         export(ExportConfig(output=str(tmp_path / "new"), runtime=runtime))
     assert not (tmp_path / "new").exists()
 
@@ -28,7 +30,10 @@ def test_a_module_with_the_metadata_of_a_site(format, tmp_path):
     output = tmp_path / "My_Encoder"
     runtime = RuntimeConfig(module="imagenette_128px", format=format)
     summary = export(ExportConfig(output=str(output), runtime=runtime))["summary"]
-    tool = {"huggingface": "hf upload OWNER/My_Encoder", "kaggle": "kaggle models variations create -p"}
+    tool = {
+        "huggingface": "hf upload OWNER/My_Encoder",
+        "kaggle": "kaggle models variations create -p",
+    }
     assert f"{tool[format]} {output}" in summary
     module = output if format == "huggingface" else output / "tensorFlow2"
     assert filecmp.cmpfiles(RELEASED, module, FILES, shallow=False)[0] == [*FILES]

@@ -22,14 +22,24 @@ CODED = np.array([name.encode() for name in NAMES])
 def encoder():
     """What an encoder gives, and its reference, made up; so are the others."""
     draw = np.random.default_rng(0)
-    features, stack, latents = (draw.normal(size=shape) for shape in ([2, 4], [2, 3, 3, 5], [1, 2, 3, 4]))
-    norms, by = np.array([1.0, 2.0]), {"call": slice(None), "signature": slice(None), "no image": slice(0)}
+    features, stack, latents = (
+        draw.normal(size=shape) for shape in ([2, 4], [2, 3, 3, 5], [1, 2, 3, 4])
+    )
+    norms, by = (
+        np.array([1.0, 2.0]),
+        {"call": slice(None), "signature": slice(None), "no image": slice(0)},
+    )
     got = {f"whole0/{way}/features": features[part] for way, part in by.items()}
     got |= {"whole0/endpoints/features": features, "whole0/endpoints/stack1": stack}
     got |= {"patched/call/latents": latents, "patched/no image/latents": latents[:0]}
     got |= {"gradient/norms": norms, "gradient/variables": np.array(["kernel", "bias"])}
     got |= {"step/before": np.zeros([2, 4]), "step/after": np.ones([2, 4])}
-    wanted = {"whole0/features": features, "whole0/stack1": stack, "patched/latents": latents, "gradient/norms": norms}
+    wanted = {
+        "whole0/features": features,
+        "whole0/stack1": stack,
+        "patched/latents": latents,
+        "gradient/norms": norms,
+    }
     return got, Reference({}, wanted)
 
 
@@ -47,12 +57,21 @@ def classifier():
 def detector():
     found = {"boxes": np.arange(12.0).reshape([1, 3, 4]), "scores": np.array([[0.9, 0.5, 0.0]])}
     found |= {"labels": np.array([[2, 0, -1]]), "count": np.array([2])}
-    got = {f"case0/{way}/{name}": x for way in ("any", "call", "signature") for name, x in found.items()}
-    got |= {f"case0/{way}/names": np.array([[*CODED[[2, 0]], b""]]) for way in ("any", "call", "signature")}
+    got = {
+        f"case0/{way}/{name}": x
+        for way in ("any", "call", "signature")
+        for name, x in found.items()
+    }
+    got |= {
+        f"case0/{way}/names": np.array([[*CODED[[2, 0]], b""]])
+        for way in ("any", "call", "signature")
+    }
     got |= {f"case0/no image/{name}": got[f"case0/call/{name}"][:0] for name in (*found, "names")}
     wanted = {f"case0/{name}": x for name, x in found.items()} | {"names/classes": NAMES}
     images = {"case0": np.zeros([1, 20, 30, 3], np.uint8)}
-    return {**got, "names/classes": CODED}, Reference(images, {**wanted, "least_score": np.float32(0.2)})
+    return {**got, "names/classes": CODED}, Reference(
+        images, {**wanted, "least_score": np.float32(0.2)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,16 +94,51 @@ WRONG = [  # what gives it, which output, its change (None: it is missing), and 
         "features of whole0 by signature differs from the ",
     ),
     (encoder, "whole0/call/features", lambda x: x * np.nan, "features of whole0 by call differs"),
-    (encoder, "whole0/no image/features", lambda x: np.zeros([1, 4]), r"by no image has shape \(1, 4\), not \(0, 4\)"),
-    (encoder, "whole0/endpoints/stack1", lambda x: x[:1], "stack1 of whole0 by endpoints has shape"),
+    (
+        encoder,
+        "whole0/no image/features",
+        lambda x: np.zeros([1, 4]),
+        r"by no image has shape \(1, 4\), not \(0, 4\)",
+    ),
+    (
+        encoder,
+        "whole0/endpoints/stack1",
+        lambda x: x[:1],
+        "stack1 of whole0 by endpoints has shape",
+    ),
     (encoder, "whole0/endpoints/stack1", None, "whole0/stack1 is missing"),
     (encoder, "patched/call/latents", lambda x: x[:, ::-1], "latents of patched by call differs"),
     (encoder, "gradient/norms", lambda x: x[:1], "1 variables can be trained, not 2"),
-    (encoder, "gradient/norms", lambda x: x * [1, 1.01], "the gradient of bias has norm 2.02, not 2"),
-    (encoder, "gradient/norms", lambda x: x * [np.nan, 1], "the gradient of kernel has norm nan, not 1"),
-    (encoder, "step/after", lambda x: x - 1, "a step of gradient descent does not change the output"),
-    (classifier, "case0/signature/logits", lambda x: x * 1.001, "logits of case0 by signature differs"),
-    (classifier, "case0/call/probabilities", lambda x: x**2, "probabilities of case0 by call differs"),
+    (
+        encoder,
+        "gradient/norms",
+        lambda x: x * [1, 1.01],
+        "the gradient of bias has norm 2.02, not 2",
+    ),
+    (
+        encoder,
+        "gradient/norms",
+        lambda x: x * [np.nan, 1],
+        "the gradient of kernel has norm nan, not 1",
+    ),
+    (
+        encoder,
+        "step/after",
+        lambda x: x - 1,
+        "a step of gradient descent does not change the output",
+    ),
+    (
+        classifier,
+        "case0/signature/logits",
+        lambda x: x * 1.001,
+        "logits of case0 by signature differs",
+    ),
+    (
+        classifier,
+        "case0/call/probabilities",
+        lambda x: x**2,
+        "probabilities of case0 by call differs",
+    ),
     (classifier, "case0/call/label", lambda x: x + 1, "the labels of case0 by call are others"),
     (
         classifier,
@@ -94,13 +148,23 @@ WRONG = [  # what gives it, which output, its change (None: it is missing), and 
     ),
     (classifier, "names/classes", lambda x: x[::-1], "the classes are others"),
     (detector, "names/classes", lambda x: x[::-1], "the classes are wésp, bee, ant"),
-    (detector, "case0/call/count", lambda x: x - 1, "the signature does something else than the call"),
+    (
+        detector,
+        "case0/call/count",
+        lambda x: x - 1,
+        "the signature does something else than the call",
+    ),
     (detector, "case0/any/scores", lambda x: x / 3, "the call has another threshold"),
     (detector, "case0/any/boxes", lambda x: x + 1, "0 of 2 detections are the checkpoint's"),
     (detector, "case0/any/boxes", lambda x: x[:, :2], "boxes has shape"),
     (detector, "case0/any/labels", lambda x: (x + 1) % 3, "the names are not those of the labels"),
     (detector, "case0/signature/boxes", lambda x: x + 1, "boxes of the signature differs"),
-    (detector, "case0/no image/boxes", lambda x: x[:, :2], "the output for no image has the wrong shape"),
+    (
+        detector,
+        "case0/no image/boxes",
+        lambda x: x[:, :2],
+        "the output for no image has the wrong shape",
+    ),
 ]
 
 
@@ -109,7 +173,9 @@ def test_finds_what_is_different(made, name, change, message):
     got, reference = made()
     values = got.pop(name)
     with pytest.raises(NotVerified, match=message):
-        getattr(verify, f"compare_{made.__name__}")({**got, **({name: change(values)} if change else {})}, reference)
+        getattr(verify, f"compare_{made.__name__}")(
+            {**got, **({name: change(values)} if change else {})}, reference
+        )
 
 
 def test_what_is_not_finite_in_the_checkpoint_is_no_reference():
@@ -117,7 +183,9 @@ def test_what_is_not_finite_in_the_checkpoint_is_no_reference():
         verify.difference("x", np.ones([2]), np.array([1, np.nan]))
     with pytest.raises(NotVerified, match=r"^x has shape none, not \(2,\)"):
         verify.difference("x", None, np.ones([2]))
-    with pytest.raises(NotVerified, match="^x differs from the SavedModel's by inf"):  # int8 has no tolerance, but this
+    with pytest.raises(
+        NotVerified, match="^x differs from the SavedModel's by inf"
+    ):  # int8 has no tolerance, but this
         verify.difference("x", np.array([1, np.inf]), np.ones([2]), np.inf, "SavedModel")
 
 

@@ -84,7 +84,9 @@ def test_a_huge_file_is_not_read(tmp_path):
     assert rest.broken == {1: "has 900 MB, and less than 800 are read"}
 
 
-@pytest.mark.parametrize("name", ["../../x.jpg", "/etc/x.jpg", "a/../../x.jpg", "a//./x.jpg", "gs:/../x.jpg"])
+@pytest.mark.parametrize(
+    "name", ["../../x.jpg", "/etc/x.jpg", "a/../../x.jpg", "a//./x.jpg", "gs:/../x.jpg"]
+)
 def test_what_is_drawn_of_a_picture_stays_in_its_folder(tmp_path, name):
     place = (tmp_path / formats.place(str(tmp_path), name, ".jpg")).resolve()
     assert place.is_relative_to(tmp_path)
@@ -115,9 +117,15 @@ def test_hostile_names_are_text_on_the_page_and_on_the_sheet(tmp_path):
     table = predictions_csv([f"{name}.png" for name in names], logits, labels, names)
     assert not [line for line in table.splitlines() if line.startswith("=")]
     found = {"dataset": names[0], "class_names": names, "num_classes": len(names)}
-    samples.write(tmp_path / "runs/<img src=x onerror=alert(1)>", samples.efficient(**found), predictions__csv=table)
+    samples.write(
+        tmp_path / "runs/<img src=x onerror=alert(1)>",
+        samples.efficient(**found),
+        predictions__csv=table,
+    )
     drawn = predictions.draw(
-        read_predictions(table, names), lambda indices: np.zeros([len(indices), 8, 8, 3], np.uint8), names
+        read_predictions(table, names),
+        lambda indices: np.zeros([len(indices), 8, 8, 3], np.uint8),
+        names,
     )
     assert drawn.startswith(b"\x89PNG")
     made = page.files(*collect(str(tmp_path / "runs"), page.REPORTS), "<svg onload=alert(1)>")
@@ -127,19 +135,40 @@ def test_hostile_names_are_text_on_the_page_and_on_the_sheet(tmp_path):
     parser = html.parser.HTMLParser()
     parser.handle_starttag = lambda tag, attributes: tags.append((tag, dict(attributes)))
     parser.feed(text)
-    assert not [tag for tag, attributes in tags if tag in ("svg", "x") or {"onerror", "onload"} & {*attributes}]
-    assert all(attributes["src"].startswith("data:image/png;") for tag, attributes in tags if tag == "img")
-    assert not [line for name in made if name.endswith(".csv") for line in made[name].splitlines() if line[0] == "="]
+    assert not [
+        tag
+        for tag, attributes in tags
+        if tag in ("svg", "x") or {"onerror", "onload"} & {*attributes}
+    ]
+    assert all(
+        attributes["src"].startswith("data:image/png;") for tag, attributes in tags if tag == "img"
+    )
+    assert not [
+        line
+        for name in made
+        if name.endswith(".csv")
+        for line in made[name].splitlines()
+        if line[0] == "="
+    ]
 
 
 @pytest.mark.parametrize("name", ["../outside.jpg", "/etc/passwd", "a/../../outside.jpg"])
 def test_a_table_names_pictures_of_its_folder_only(name):
-    assert labels.match("x.csv", labels.Content({name: ("cat",)}), ["1.jpg", "a/2.jpg"]).absent == [name]
+    assert labels.match("x.csv", labels.Content({name: ("cat",)}), ["1.jpg", "a/2.jpg"]).absent == [
+        name
+    ]
 
 
 def test_a_list_of_pictures_is_no_command(tmp_path):
     Image.new("RGB", (4, 4)).save(tmp_path / "1.png")
-    names = ["$(touch evil).png", "; touch evil", "| touch evil", "-rf", "file:///etc/passwd", "http://127.0.0.1/x.png"]
+    names = [
+        "$(touch evil).png",
+        "; touch evil",
+        "| touch evil",
+        "-rf",
+        "file:///etc/passwd",
+        "http://127.0.0.1/x.png",
+    ]
     (tmp_path / "list.txt").write_text("\n".join([f"{tmp_path}/1.png", *names]))
     found = [*pictures.batches(pictures.find(f"{tmp_path}/list.txt"), lambda image: image, 1)]
     broken = {i: why for batch in found for i, why in batch.broken.items()}

@@ -67,7 +67,9 @@ class CheckpointFiles(Directory):
     def _restore(self, broken):
         step = self._checkpoints(broken).restore()
         assert step in self.STEPS
-        assert all(np.all(variable.numpy() == step) for variable in self.state.values()), "wrong in silence"
+        assert all(np.all(variable.numpy() == step) for variable in self.state.values()), (
+            "wrong in silence"
+        )
 
 
 class RunFiles(Directory):
@@ -83,7 +85,9 @@ class RunFiles(Directory):
         shutil.rmtree(workdir.file("events"))  # which nobody reads
 
     def _config(self, name):
-        return cli.parse(TASKS["pretrain"].config, [*samples.PRETRAIN, f"--workdir={self.room}/{name}"])
+        return cli.parse(
+            TASKS["pretrain"].config, [*samples.PRETRAIN, f"--workdir={self.room}/{name}"]
+        )
 
     def check(self, data):
         self.broken(data)

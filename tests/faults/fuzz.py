@@ -25,8 +25,20 @@ from tests.faults.targets import Annotations, Cards, Flags, Folders, Images, Tab
 
 FLAGS = flags.FLAGS
 TARGETS = {
-    **{"images": Images, "annotations": Annotations, "flags": Flags, "checkpoints": CheckpointFiles, "cards": Cards},
-    **{"runs": RunFiles, "results": Results, "modules": Modules, "folders": Folders, "tables": Tables},
+    **{
+        "images": Images,
+        "annotations": Annotations,
+        "flags": Flags,
+        "checkpoints": CheckpointFiles,
+        "cards": Cards,
+    },
+    **{
+        "runs": RunFiles,
+        "results": Results,
+        "modules": Modules,
+        "folders": Folders,
+        "tables": Tables,
+    },
 }
 
 
@@ -52,7 +64,9 @@ class Attack:
 
     def data(self, name: str, number: int) -> bytes:
         """The input of a case."""
-        return self._targets[name].case(np.random.default_rng([self._seed, [*TARGETS].index(name), number]))
+        return self._targets[name].case(
+            np.random.default_rng([self._seed, [*TARGETS].index(name), number])
+        )
 
     def one(self, name: str, number: int) -> None:
         """Tries a case."""
@@ -70,14 +84,20 @@ class Attack:
 
     def tried(self, name: str) -> int:
         """Cases so far."""
-        return self.accepted[name] + self.refused[name] + sum(each.target == name for each in self.broken)
+        return (
+            self.accepted[name]
+            + self.refused[name]
+            + sum(each.target == name for each in self.broken)
+        )
 
     def table(self) -> str:
         """What became of them, a line a target."""
         lines = [f"{'target':14}{'cases':>9}{'accepted':>10}{'refused':>10}{'broken':>8}"]
         for name in self.seconds:
             broken = sum(each.target == name for each in self.broken)
-            figures = f"{self.tried(name):9,}{self.accepted[name]:10,}{self.refused[name]:10,}{broken:8,}"
+            figures = (
+                f"{self.tried(name):9,}{self.accepted[name]:10,}{self.refused[name]:10,}{broken:8,}"
+            )
             lines.append(f"{name:14}{figures}")
         return "\n".join(lines)
 
@@ -96,7 +116,10 @@ def main(argv) -> None:
             attack.next()
             if now - shown > 30:
                 shown, cases = now, sum(map(attack.tried, names))
-                print(f"{cases:,} cases, {len(attack.broken)} broken, {(end - now) / 60:.0f} min left", flush=True)
+                print(
+                    f"{cases:,} cases, {len(attack.broken)} broken, {(end - now) / 60:.0f} min left",
+                    flush=True,
+                )
     for each in attack.broken:
         path = pathlib.Path(FLAGS.output, f"{each.target}-{FLAGS.seed}-{each.number}")
         path.parent.mkdir(parents=True, exist_ok=True)

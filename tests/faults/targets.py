@@ -27,13 +27,71 @@ from tests.data.samples import encode, open_folder
 
 LONGEST = 1000  # characters of a message
 TOKENS = (
-    *(b"", b"\0", b"\xff", b"\r\n", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"../", b"%s", b"&amp;", b"<!DOCTYPE a>", b"<"),
-    *(b"NaN", b"Infinity", b"-1", b"0", b"1e999", b"9" * 30, b"null", b"true", b"{}", b"[]", b'""', b'"', b"{", b"]"),
+    *(
+        b"",
+        b"\0",
+        b"\xff",
+        b"\r\n",
+        b"\xef\xbb\xbf",
+        b"\xed\xa0\x80",
+        b"../",
+        b"%s",
+        b"&amp;",
+        b"<!DOCTYPE a>",
+        b"<",
+    ),
+    *(
+        b"NaN",
+        b"Infinity",
+        b"-1",
+        b"0",
+        b"1e999",
+        b"9" * 30,
+        b"null",
+        b"true",
+        b"{}",
+        b"[]",
+        b'""',
+        b'"',
+        b"{",
+        b"]",
+    ),
 )
 # Values of flags at and beyond the ends of what numbers and texts can be.
 VALUES = (
-    *("nan", "inf", "-inf", "-1", "0", "1e-320", "1e30", "1e38", "1e400", str(2**31), str(2**63), "9" * 23, "", " "),
-    *("\n", "\0", "\t", "\x1b[0m", "..", "/", "a" * 5000, "[x]", "*", "?", "\\", "=1", "é", "\udc80", "none"),
+    *(
+        "nan",
+        "inf",
+        "-inf",
+        "-1",
+        "0",
+        "1e-320",
+        "1e30",
+        "1e38",
+        "1e400",
+        str(2**31),
+        str(2**63),
+        "9" * 23,
+        "",
+        " ",
+    ),
+    *(
+        "\n",
+        "\0",
+        "\t",
+        "\x1b[0m",
+        "..",
+        "/",
+        "a" * 5000,
+        "[x]",
+        "*",
+        "?",
+        "\\",
+        "=1",
+        "é",
+        "\udc80",
+        "none",
+    ),
 )
 
 
@@ -100,9 +158,15 @@ class Images(Target):
         self.corpus = [encode(x, kind) for x in (pixels, grey) for kind in kinds]
         turned = Image.Exif()
         turned[0x0112] = 6
-        self.corpus += [encode(pixels, kind, exif=turned) for kind in ("JPEG", "PNG", "WEBP", "TIFF")]
+        self.corpus += [
+            encode(pixels, kind, exif=turned) for kind in ("JPEG", "PNG", "WEBP", "TIFF")
+        ]
         deep = 256 * grey.astype(np.uint16) + grey.T.ravel().reshape(grey.shape)
-        self.corpus += [encode(deep, "PNG"), encode(deep, "TIFF"), encode(deep, "TIFF", compression="tiff_lzw")]
+        self.corpus += [
+            encode(deep, "PNG"),
+            encode(deep, "TIFF"),
+            encode(deep, "TIFF", compression="tiff_lzw"),
+        ]
         text = [tf.TensorSpec([], tf.string)]
         self.decode = tf.function(lambda x: decode(x, 0, (1000.0, 2000.0)), input_signature=text)
         self.size = tf.function(image_size, input_signature=text)
@@ -124,9 +188,17 @@ class Annotations(Target):
         super().__init__(room)
         samples.write_boxes(room)
         sound = [path.read_bytes() for path in sorted(room.glob("Annotations/*.xml"))]
-        prefixed = sound[0].replace(b"</", b"</v:").replace(b"<", b"<v:").replace(b"<v:/v:", b"</v:")
-        other = sound[0].replace(b"<annotation>", b"<annotation xmlns='http://host/voc'><filename>0.png</filename>")
-        self.corpus = [*sound, prefixed, other.replace(b"<object>", b"<object><polygon><x1>1</x1></polygon>")]
+        prefixed = (
+            sound[0].replace(b"</", b"</v:").replace(b"<", b"<v:").replace(b"<v:/v:", b"</v:")
+        )
+        other = sound[0].replace(
+            b"<annotation>", b"<annotation xmlns='http://host/voc'><filename>0.png</filename>"
+        )
+        self.corpus = [
+            *sound,
+            prefixed,
+            other.replace(b"<object>", b"<object><polygon><x1>1</x1></polygon>"),
+        ]
 
     def check(self, data):
         try:
@@ -155,18 +227,29 @@ class Tables(Target):
         self.corpus = [text.encode() for text in texts]
         for i in range(6):
             (room / "x").mkdir(exist_ok=True)
-            (room / f"x/{i}.png").write_bytes(b"0" * (i // 2))  # copies, too; no image is decoded here
+            (room / f"x/{i}.png").write_bytes(
+                b"0" * (i // 2)
+            )  # copies, too; no image is decoded here
 
     def check(self, data):
         (self.room / "labels.csv").write_bytes(data)
         return any([accepted(self._read, rule) for rule in ("ask", "left_out")])
 
     def _read(self, rule):
-        own = {"labelled": f"{self.room}/x", "labels": f"{self.room}/labels.csv", "data_dir": f"{self.room}/cache"}
+        own = {
+            "labelled": f"{self.room}/x",
+            "labels": f"{self.room}/labels.csv",
+            "data_dir": f"{self.room}/cache",
+        }
         found = splits.read(PicturesConfig(ambiguous_folders=rule, **own))
         assert not {*found.splits["train"]} & {*found.splits.get("test", ())}
         together = draws.together(found, range(len(found.names)))
-        sides = {(together[row], split) for split, own in found.splits.items() for row in own if row in together}
+        sides = {
+            (together[row], split)
+            for split, own in found.splits.items()
+            for row in own
+            if row in together
+        }
         assert len({first for first, _ in sides}) == len(sides), "a group on both sides"
         classes.named(found, [*found.splits], rule)
 
@@ -176,7 +259,9 @@ class Flags(Target):
 
     def __init__(self, room):
         super().__init__(room)
-        self.names = {name: sorted(flatten(cli.parse(task.config, []))) for name, task in TASKS.items()}
+        self.names = {
+            name: sorted(flatten(cli.parse(task.config, []))) for name, task in TASKS.items()
+        }
         self.corpus = [f"--flagfile={room}/x.flags\n".encode()]
         self.corpus += [to_flagfile(task.config()).encode() for task in TASKS.values()]
 
@@ -222,7 +307,20 @@ class Cards(Target):
 
 
 NAMES = (
-    *("train", "val", "test", "valid", "Test", "a", "b.jpg", "c.png", "d.xml", "b.xml", "train.txt", "trainval.txt"),
+    *(
+        "train",
+        "val",
+        "test",
+        "valid",
+        "Test",
+        "a",
+        "b.jpg",
+        "c.png",
+        "d.xml",
+        "b.xml",
+        "train.txt",
+        "trainval.txt",
+    ),
     *("JPEGImages", "Annotations", "ImageSets", "Main", "images", "labels", "SegmentationClass"),
 )
 ODD = (
@@ -262,15 +360,24 @@ class Folders(Target):
         pixels = np.random.default_rng(0).integers(0, 256, [24, 17, 3], dtype=np.uint8)
         samples.write_boxes(room / "sound")
         self.images = [encode(pixels, kind) for kind in ("PNG", "JPEG", "BMP", "GIF")]
-        self.texts = [*(path.read_bytes() for path in sorted((room / "sound").glob("Annotations/*"))), *LISTS]
+        self.texts = [
+            *(path.read_bytes() for path in sorted((room / "sound").glob("Annotations/*"))),
+            *LISTS,
+        ]
 
     def case(self, random):
         return random.bytes(8)
 
     def check(self, data):
-        random, root, cache = np.random.default_rng([*data]), self.room / "tree", self.room / "cache"
+        random, root, cache = (
+            np.random.default_rng([*data]),
+            self.room / "tree",
+            self.room / "cache",
+        )
         if random.integers(2):
-            for place, kind in zip(LAYOUTS[random.integers(len(LAYOUTS))], ("JPEGImages", "Annotations")):
+            for place, kind in zip(
+                LAYOUTS[random.integers(len(LAYOUTS))], ("JPEGImages", "Annotations")
+            ):
                 shutil.copytree(self.room / "sound" / kind, root / place, dirs_exist_ok=True)
         else:
             root.mkdir()
@@ -291,7 +398,9 @@ class Folders(Target):
         def one_of(things):
             return things[random.integers(len(things))]
 
-        folders = sorted(path for path in (root, *root.rglob("*")) if path.is_dir() and not path.is_symlink())
+        folders = sorted(
+            path for path in (root, *root.rglob("*")) if path.is_dir() and not path.is_symlink()
+        )
         path, kind = one_of(folders) / one_of((*NAMES, *NAMES, *ODD)), random.integers(8)
         if os.path.lexists(path):
             return

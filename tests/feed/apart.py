@@ -28,9 +28,14 @@ def train(address, folder):
     """Prints what the server did without the feed, where the batches of the feed are, and whether they are the same."""
     tf.config.experimental.enable_op_determinism()
     tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec({"worker": [address]}))
-    config = cli.parse(PretrainConfig, [*samples.PRETRAIN_SMALLEST, f"--data_dir={folder}", "--augment_engine=native"])
+    config = cli.parse(
+        PretrainConfig,
+        [*samples.PRETRAIN_SMALLEST, f"--data_dir={folder}", "--augment_engine=native"],
+    )
     source = catalog.open_source(config.data, config.data.split)
-    make = functools.partial(pipeline.batches, source, config.objective.kind.VIEW, config.geometry, config.augment)
+    make = functools.partial(
+        pipeline.batches, source, config.objective.kind.VIEW, config.geometry, config.augment
+    )
     batches = {remote: replica_batches(config.training, make, remote) for remote in (False, True)}
     context = tf.distribute.InputContext(num_input_pipelines=1, num_replicas_in_sync=1)
     with tf.device("/job:worker/task:0"):

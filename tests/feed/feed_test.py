@@ -34,10 +34,15 @@ def data(tmp_path_factory):
 @contextlib.contextmanager
 def a_feed(*words, **variables):
     """(process of a feed, its address)."""
-    with processes.start("cpc_tf.feed", "--port=0", *words, env={**os.environ, **variables}) as process:
+    with processes.start(
+        "cpc_tf.feed", "--port=0", *words, env={**os.environ, **variables}
+    ) as process:
         try:
             line = processes.wait_for(process, "input server:")
-            yield process, f"localhost:{re.fullmatch(r'input server: ready at port ([0-9]+)', line.strip())[1]}"
+            yield (
+                process,
+                f"localhost:{re.fullmatch(r'input server: ready at port ([0-9]+)', line.strip())[1]}",
+            )
         finally:
             process.kill()
 
@@ -53,7 +58,9 @@ def test_a_server_without_our_operations_gets_the_same_batches(feed, data):
         address = f"localhost:{one.getsockname()[1]}"
     with processes.start("tests.feed.apart", address) as server:
         try:
-            found = processes.run("tests.feed.apart", address, data, env={**os.environ, feeds.VARIABLE: feed[1]})
+            found = processes.run(
+                "tests.feed.apart", address, data, env={**os.environ, feeds.VARIABLE: feed[1]}
+            )
         finally:
             server.kill()
     assert found.returncode == 0, found.stderr
@@ -68,13 +75,17 @@ def counted(address, monkeypatch):
     monkeypatch.setenv(feeds.VARIABLE, address)
     first = int(address.rpartition(":")[2]) + 1
     with feeds.connected():
-        numbers = feeds.through(lambda: tf.data.Dataset.range(3), tf.distribute.InputContext(), hosts=["localhost"])
+        numbers = feeds.through(
+            lambda: tf.data.Dataset.range(3), tf.distribute.InputContext(), hosts=["localhost"]
+        )
         found = list(numbers.as_numpy_iterator())
         return found, [port for port in (first, first + 1) if not serve._is_free(port)]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux limits who reaches a port")
-def test_others_reach_no_port_of_it_and_with_a_secret_those_who_know_it_do(feed, tmp_path, monkeypatch):
+def test_others_reach_no_port_of_it_and_with_a_secret_those_who_know_it_do(
+    feed, tmp_path, monkeypatch
+):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         with contextlib.suppress(OSError):
             one.connect(("192.0.2.1", 9))
@@ -116,12 +127,16 @@ def test_others_reach_no_port_of_it_and_with_a_secret_those_who_know_it_do(feed,
 def test_the_benchmark_measures_it(feed, monkeypatch):
     process, address = feed
     monkeypatch.setenv(feeds.VARIABLE, address)
-    numbers = benchmark._row("photos/pretrain", process.pid, seconds=0.2).strip("| ").split(" | ")[1:]
+    numbers = (
+        benchmark._row("photos/pretrain", process.pid, seconds=0.2).strip("| ").split(" | ")[1:]
+    )
     assert len(numbers) == 6
     assert all(float(number) > 0 for number in numbers)
 
 
-def test_a_run_whose_feed_is_killed_ends_with_an_error_and_goes_on_with_another(data, tmp_path, monkeypatch):
+def test_a_run_whose_feed_is_killed_ends_with_an_error_and_goes_on_with_another(
+    data, tmp_path, monkeypatch
+):
     flags = [*samples.PRETRAIN_SMALLEST, f"--data_dir={data}", f"--workdir={tmp_path}/run"]
     # So many steps that it cannot end before its feed does.
     words = ["cpc_tf.pretrain", *flags, "--train_steps=100000"]
@@ -129,7 +144,10 @@ def test_a_run_whose_feed_is_killed_ends_with_an_error_and_goes_on_with_another(
         a_feed() as (process, address),
         processes.start(*words, env={**os.environ, feeds.VARIABLE: address}) as training,
     ):
-        assert processes.wait_for(training, "input servers:") == f"input servers: {address} (CPC_TF_FEED)\n"
+        assert (
+            processes.wait_for(training, "input servers:")
+            == f"input servers: {address} (CPC_TF_FEED)\n"
+        )
         while not list(tmp_path.glob("run/checkpoints/step_*.index")):
             processes.wait_for(training, "loss")
         process.kill()
@@ -139,7 +157,10 @@ def test_a_run_whose_feed_is_killed_ends_with_an_error_and_goes_on_with_another(
         f"error: CPC_TF_FEED: the input server at {address} has ended; start `cpc-tf feed` there, then the same "
         "command again: the run goes on from its last checkpoint"
     )
-    step = max(int(re.search(r"\d+", path.stem)[0]) for path in tmp_path.glob("run/checkpoints/step_*.index"))
+    step = max(
+        int(re.search(r"\d+", path.stem)[0])
+        for path in tmp_path.glob("run/checkpoints/step_*.index")
+    )
 
     def train(*words):
         pretrain(cli.parse(PretrainConfig, [*flags, f"--train_steps={step + 8}", *words]))

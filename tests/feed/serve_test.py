@@ -9,7 +9,10 @@ import pytest
 from cpc_tf.feed import serve
 from cpc_tf.settings import ConfigError
 
-ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}  # addresses of documentation
+ELSEWHERE = {
+    socket.AF_INET: "192.0.2.1",
+    socket.AF_INET6: "2001:db8::1",
+}  # addresses of documentation
 
 
 @pytest.fixture(params=[socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
@@ -60,7 +63,11 @@ def test_one_training_is_served_at_a_time_at_ports_that_nobody_has(monkeypatch):
         ):
             pass
     monkeypatch.setattr(serve, "_is_free", lambda port: True)  # whoever else is on this machine
-    with serve._alone(in_use, taken), pytest.raises(OSError, match="it serves another"), serve._alone(in_use, taken):
+    with (
+        serve._alone(in_use, taken),
+        pytest.raises(OSError, match="it serves another"),
+        serve._alone(in_use, taken),
+    ):
         pass
     with serve._alone(in_use, taken):
         pass

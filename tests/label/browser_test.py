@@ -38,7 +38,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pictures")
     for number in range(60):
         pixels = np.random.default_rng(number).integers(-30, 30, [24, 32, 3]) + COLORS[number % 3]
-        Image.fromarray(pixels.astype(np.uint8)).save(folder / (HOSTILE if number == 30 else f"{number:02}.png"))
+        Image.fromarray(pixels.astype(np.uint8)).save(
+            folder / (HOSTILE if number == 30 else f"{number:02}.png")
+        )
     return folder
 
 
@@ -51,14 +53,20 @@ class Served:
     """The server of these pictures, whose features are their colours."""
 
     def __init__(self, paths, names, table):
-        colors = COLORS[np.arange(len(names)) % 3] / 255 + np.random.default_rng(0).normal(0, 0.05, [len(names), 3])
+        colors = COLORS[np.arange(len(names)) % 3] / 255 + np.random.default_rng(0).normal(
+            0, 0.05, [len(names), 3]
+        )
         features = colors.astype(np.float32)
         directions = features - features.mean(0)
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         gallery = Gallery(Pictures(names, paths), features, np.arange(len(names)), directions, {})
         page = Page(Session(LabelConfig(pictures="my_pictures", labels=str(table)), gallery))
         self.server = serve(page, 0)
-        self.address, self.table, self.names = f"http://127.0.0.1:{self.server.port}/{page.token}/", table, names
+        self.address, self.table, self.names = (
+            f"http://127.0.0.1:{self.server.port}/{page.token}/",
+            table,
+            names,
+        )
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def labels(self):
@@ -77,7 +85,9 @@ def served(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(guesses, "ENOUGH", 20)  # fewer than the labels of a screen
     monkeypatch.setattr(logistic, "STRENGTHS", (logistic.USUAL,))
     names = sorted(path.name for path in folder.iterdir())
-    with contextlib.closing(Served([bytes(folder / name) for name in names], names, tmp_path / "labels.csv")) as served:
+    with contextlib.closing(
+        Served([bytes(folder / name) for name in names], names, tmp_path / "labels.csv")
+    ) as served:
         yield served
 
 
@@ -88,9 +98,13 @@ class Browser:
         self.driver = driver
 
     def open(self, address, view="label"):
-        self.driver.get("about:blank")  # so that an address that differs in its hash alone is loaded, too
+        self.driver.get(
+            "about:blank"
+        )  # so that an address that differs in its hash alone is loaded, too
         self.driver.get(f"{address}#{view}")
-        self.until(lambda: self.ask("!document.getElementById(arguments[0]).hidden", view), "the view")
+        self.until(
+            lambda: self.ask("!document.getElementById(arguments[0]).hidden", view), "the view"
+        )
 
     def ask(self, expression, *values):
         return self.driver.execute_script(f"return {expression}", *values)
@@ -99,7 +113,9 @@ class Browser:
         return self.ask("document.getElementById(arguments[0]).textContent", name)
 
     def files(self, grid="pictures"):
-        return self.ask("[...document.querySelectorAll(arguments[0])].map((one) => one.title)", f"#{grid} .tile")
+        return self.ask(
+            "[...document.querySelectorAll(arguments[0])].map((one) => one.title)", f"#{grid} .tile"
+        )
 
     def labels(self, grid="pictures"):
         script = "[...document.querySelectorAll(arguments[0])].map((one) => one.textContent)"
@@ -134,13 +150,17 @@ class Browser:
         """Gives each picture its colour, the first three of which are new classes."""
         for file in self.files():
             assert self.ask("document.activeElement.title") == file
-            classes = self.ask("[...document.querySelectorAll('#chips li')].map((one) => one.dataset.name)")
+            classes = self.ask(
+                "[...document.querySelectorAll('#chips li')].map((one) => one.dataset.name)"
+            )
             if served.color(file) in classes:
                 self.keys(str(1 + classes.index(served.color(file))))
             else:
                 self.new_class(served.color(file))
         self.counted(24)
-        self.until(lambda: self.text("figures").endswith("."), "figures")  # no others are being computed
+        self.until(
+            lambda: self.text("figures").endswith("."), "figures"
+        )  # no others are being computed
 
     def is_in_sight(self, name):
         return self.ask(
@@ -172,7 +192,11 @@ def test_labels_by_keys_undo_and_reload(page, served):
     page.new_class("<b>green</b>")
     page.keys("1", "2", "1")
     page.counted(5)
-    assert page.given() == dict(zip(first, ["red", "<b>green</b>", "red", "<b>green</b>", "red"])) == served.labels()
+    assert (
+        page.given()
+        == dict(zip(first, ["red", "<b>green</b>", "red", "<b>green</b>", "red"]))
+        == served.labels()
+    )
     page.keys("z", hold=[Keys.CONTROL])
     page.counted(4)
     page.until(lambda: [*page.given()] == first[:4] == [*served.labels()], "one label less")
@@ -199,7 +223,9 @@ def test_selections(page, served):
     drag = ActionChains(page.driver).move_to_element(tiles[4]).click_and_hold()
     drag.move_to_element(tiles[below + 1]).release().perform()
     assert page.text("why") == "4 selected"
-    ActionChains(page.driver).key_down(Keys.CONTROL).click(tiles[below]).key_up(Keys.CONTROL).perform()
+    ActionChains(page.driver).key_down(Keys.CONTROL).click(tiles[below]).key_up(
+        Keys.CONTROL
+    ).perform()
     assert page.text("why") == "3 selected"
     page.click(".chip")
     page.counted(7)
@@ -211,7 +237,10 @@ def test_all_like_this_one_are_selected_as_far_as_guesses_are_sure(page, served)
     page.new_class("red")
     page.counted(1)
     page.keys("s")
-    page.until(lambda: page.text("why").endswith(": 1 selected"), "those like it, of which nothing is known")
+    page.until(
+        lambda: page.text("why").endswith(": 1 selected"),
+        "those like it, of which nothing is known",
+    )
     page.keys(Keys.ESCAPE, Keys.ENTER)
     page.until(lambda: page.text("why").startswith("Why these"), "the same pictures again")
     page.keys("z", hold=[Keys.CONTROL])
@@ -268,12 +297,16 @@ def test_next_is_in_sight_and_an_enter_too_many_passes_over_nothing(page, served
         page.ask("scrollTo(0, document.body.scrollHeight)")
         assert page.is_in_sight("next")
         assert page.ask("document.documentElement.scrollWidth") <= width
-        page.keys("1" * 12, Keys.ENTER, Keys.ENTER)  # some of them before the next pictures are there
+        page.keys(
+            "1" * 12, Keys.ENTER, Keys.ENTER
+        )  # some of them before the next pictures are there
         page.counted(24)
         page.until(lambda: page.files() and not {*page.files()} & {*first}, "the next pictures")
         second = page.files()
         page.keys(Keys.ENTER)
-        page.until(lambda: "once more" in page.text("said") or page.files() != second, "word of Enter")
+        page.until(
+            lambda: "once more" in page.text("said") or page.files() != second, "word of Enter"
+        )
         assert page.files() == second
         page.keys(Keys.ENTER)
         page.until(lambda: {*page.files()} - {*second}, "the pictures after these")
@@ -353,8 +386,12 @@ def test_names_are_text(page, served):
     page.new_class("<script>alert(2)</script>")
     page.counted(1)
     page.keys(" ")
-    page.until(lambda: HOSTILE in page.text("large") and "<script>" in page.text("large"), "the picture")
-    assert not page.ask("document.querySelectorAll('main script, dialog script, #chips script, [onerror]').length")
+    page.until(
+        lambda: HOSTILE in page.text("large") and "<script>" in page.text("large"), "the picture"
+    )
+    assert not page.ask(
+        "document.querySelectorAll('main script, dialog script, #chips script, [onerror]').length"
+    )
     page.driver.current_url  # noqa: B018 raises if there is an alert
 
 

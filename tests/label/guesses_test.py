@@ -26,13 +26,20 @@ def test_guesses_are_sure_from_where_nine_in_ten_held_out_ones_were_right():
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_calibrated_probabilities_are_those_of_divided_logits(multi_label):
     logits = RANDOM.normal(0, 5, [20, 4])
-    plain, wanted = (expit(logits / t) if multi_label else probabilities(logits, t) for t in (1.0, 1.7))
-    np.testing.assert_allclose(guesses.calibrated(plain, 1.7, multi_label), wanted, rtol=1e-5, atol=1e-9)
+    plain, wanted = (
+        expit(logits / t) if multi_label else probabilities(logits, t) for t in (1.0, 1.7)
+    )
+    np.testing.assert_allclose(
+        guesses.calibrated(plain, 1.7, multi_label), wanted, rtol=1e-5, atol=1e-9
+    )
 
 
 def test_held_out_guesses_of_several_classes_are_those_above_one_half():
     shares = np.array([[0.9, 0.6, 0.1], [0.2, 0.3, 0.4]])
-    assert [each.tolist() for each in guesses.held_out_guesses(shares, np.array([0, 1]))] == [[0.9, 0.4], [True, False]]
+    assert [each.tolist() for each in guesses.held_out_guesses(shares, np.array([0, 1]))] == [
+        [0.9, 0.4],
+        [True, False],
+    ]
     told = guesses.held_out_guesses(shares, np.array([[1.0, 0, 1], [1, 0, 0]]))
     assert [each.tolist() for each in told] == [[0.9, 0.6], [True, False]]
 
@@ -41,7 +48,10 @@ def test_slips_are_listed_where_most_labels_are_guessed_right():
     labels = np.arange(40) % 4
     shares = np.full([40, 4], 0.01)
     shares[np.arange(40), labels] = 0.97
-    shares[[3, 4]] = [[0.97, 0.01, 0.01, 0.01], [0.3, 0.6, 0.05, 0.05]]  # of 3 and 0: a slip, and a doubt
+    shares[[3, 4]] = [
+        [0.97, 0.01, 0.01, 0.01],
+        [0.3, 0.6, 0.05, 0.05],
+    ]  # of 3 and 0: a slip, and a doubt
     shares[6] = [0.98, 0.01, 0.005, 0.005]  # of 2, but an accepted guess
     by_person = np.arange(40) != 6
     assert guesses.likely_slips(shares, labels, by_person) == [3]

@@ -12,7 +12,9 @@ RANDOM = np.random.default_rng(0)
 # 60, 30 and 10 pictures around three corners; the last of each is an outlier.
 CENTRES = np.eye(3).repeat([60, 30, 10], 0)
 CLUSTER = CENTRES.argmax(1)
-DIRECTIONS = normalized(CENTRES + 0.02 * RANDOM.normal(size=CENTRES.shape) + (np.arange(100) % 30 == 29)[:, None] * 0.3)
+DIRECTIONS = normalized(
+    CENTRES + 0.02 * RANDOM.normal(size=CENTRES.shape) + (np.arange(100) % 30 == 29)[:, None] * 0.3
+)
 NOTHING = np.zeros(0, np.int64)
 
 
@@ -50,24 +52,39 @@ def test_a_quarter_is_of_a_random_sample_on_which_no_choice_depends():
     names = [f"{i}.png" for i in range(400)]
     sample = random_sample.of(names, 0)
     assert len({*sample.tolist()}) == 100
-    assert [i for i in random_sample.of([*names, "new.png"], 0).tolist() if i < 400][:90] == sample[:90].tolist()
+    assert [i for i in random_sample.of([*names, "new.png"], 0).tolist() if i < 400][:90] == sample[
+        :90
+    ].tolist()
     sample, labelled = random_sample.of(names[:100], 0), []
     random = np.random.default_rng(0)
     margins = random.random(100)
     for _ in range(20):
         taught = np.setdiff1d(np.array(labelled, np.int64), sample)
-        pool = Pool(DIRECTIONS, taught, margins if len(labelled) > 20 else None, np.array(labelled, np.int64))
+        pool = Pool(
+            DIRECTIONS,
+            taught,
+            margins if len(labelled) > 20 else None,
+            np.array(labelled, np.int64),
+        )
         chosen, why = order.choose(pool, sample, len(labelled), 3, 0)
         assert ("unsure" in why) == (len(labelled) >= order.COVERING)
         labelled += chosen
     assert len({*labelled}) == 60
     assert {*labelled} & {*sample.tolist()} == {*sample[:15].tolist()}
-    assert sorted(order.choose(pool._replace(taken=np.array(labelled)), sample, 60, 50, 0)[0] + labelled) == [
-        *range(100)
-    ]
+    assert sorted(
+        order.choose(pool._replace(taken=np.array(labelled)), sample, 60, 50, 0)[0] + labelled
+    ) == [*range(100)]
 
 
 def test_what_was_drawn_is_the_labelled_beginning_of_the_sample():
     sample = np.arange(30)[::-1]
     assert random_sample.drawn(sample, [*range(20, 25)]).tolist() == []
-    assert random_sample.drawn(sample, {*range(10, 30)} - {23}).tolist() == [29, 28, 27, 26, 25, 24, *range(22, 9, -1)]
+    assert random_sample.drawn(sample, {*range(10, 30)} - {23}).tolist() == [
+        29,
+        28,
+        27,
+        26,
+        25,
+        24,
+        *range(22, 9, -1),
+    ]

@@ -27,13 +27,19 @@ def ask(page, path, host="127.0.0.1:99", **more):
     """(status, content) of a request below the token."""
     response = Client(page).open(f"/{page.token}/{path}", base_url=f"http://{host}", **more)
     assert "default-src 'none'" in response.headers["Content-Security-Policy"]
-    return response.status_code, response.json if response.mimetype == "application/json" else response.data
+    return (
+        response.status_code,
+        response.json if response.mimetype == "application/json" else response.data,
+    )
 
 
 def test_a_label_is_given_and_errors_are_lines(page):
     assert ask(page, "claim", method="POST", json={"page": "p"})[0] == 200
     status, state = ask(
-        page, "label", method="POST", json={"page": "p", "indices": [3], "how": "set", "class": " cat "}
+        page,
+        "label",
+        method="POST",
+        json={"page": "p", "indices": [3], "how": "set", "class": " cat "},
     )
     assert (status, state["labelled"], state["classes"][0]["name"]) == (200, 1, "cat")
     assert ask(page, "claim", method="POST", json={"page": "q"})[0] == 409
@@ -42,15 +48,25 @@ def test_a_label_is_given_and_errors_are_lines(page):
         400,
         {"error": "the class a;b: must be text without semicolons and control characters"},
     )
-    for wrong in ({"indices": [99]}, {"indices": ["../x"]}, {"indices": 3}, {"how": "x"}, {"by": "me"}, {"class": 5}):
+    for wrong in (
+        {"indices": [99]},
+        {"indices": ["../x"]},
+        {"indices": 3},
+        {"how": "x"},
+        {"by": "me"},
+        {"class": 5},
+    ):
         assert ask(page, "label", method="POST", json={**bad, **wrong})[0] in (400, 404)
-    assert ask(page, "label", method="POST", data="{}")[0] == 415  # what a form of another page can send
+    assert (
+        ask(page, "label", method="POST", data="{}")[0] == 415
+    )  # what a form of another page can send
     assert ask(page, "label", method="POST", data="[]", content_type="application/json")[0] == 400
     assert ask(page, "label", method="PUT")[0] == 405
 
 
 @pytest.mark.parametrize(
-    "path", ["", "page.css", "page.js", "state", "next", "like/3", "all", "slips", "map", "commands"]
+    "path",
+    ["", "page.css", "page.js", "state", "next", "like/3", "all", "slips", "map", "commands"],
 )
 def test_each_address_is_answered_to_this_machine_s_page_alone(page, path):
     assert ask(page, path)[0] == ask(page, path, "localhost:5")[0] == 200
@@ -58,7 +74,10 @@ def test_each_address_is_answered_to_this_machine_s_page_alone(page, path):
     assert ask(page, path, headers={"Origin": "http://evil.example"})[0] == 403
     assert ask(page, path, headers={"Origin": "http://127.0.0.1:99"})[0] == 200
     other = Client(page).get(f"/{'x' * len(page.token)}/{path}", base_url="http://127.0.0.1:99")
-    assert (other.status_code, other.json) == (403, {"error": "open the address that cpc-tf label printed"})
+    assert (other.status_code, other.json) == (
+        403,
+        {"error": "open the address that cpc-tf label printed"},
+    )
 
 
 def test_pictures_are_served_by_number_alone(page, folder, opened):
@@ -67,10 +86,20 @@ def test_pictures_are_served_by_number_alone(page, folder, opened):
         assert status == 200
         pixels = np.asarray(Image.open(io.BytesIO(data)))
         assert pixels.mean((0, 1)).argmax() == 2  # blue/0.png
-    for path in ("thumb/99.jpg", "thumb/../../etc/passwd", "thumb/0", "picture/%2e%2e.jpg", "label.py", "nothing"):
+    for path in (
+        "thumb/99.jpg",
+        "thumb/../../etc/passwd",
+        "thumb/0",
+        "picture/%2e%2e.jpg",
+        "label.py",
+        "nothing",
+    ):
         assert ask(page, path)[0] == 404
     Image.fromarray(np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000).save(folder / "blue/1.png")
-    assert (opened.pictures.names[1], ask(page, "thumb/1.jpg")[0]) == ("blue/1.png", 200)  # of 16 bits
+    assert (opened.pictures.names[1], ask(page, "thumb/1.jpg")[0]) == (
+        "blue/1.png",
+        200,
+    )  # of 16 bits
     (folder / "blue/10.png").unlink()
     os.mkfifo(folder / "blue/10.png")
     assert (opened.pictures.names[2], ask(page, "thumb/2.jpg")[0]) == ("blue/10.png", 404)
@@ -82,10 +111,17 @@ def test_pictures_are_served_by_number_alone(page, folder, opened):
         ("state", {"headers": {"Origin": "http://["}}, 403),
         ("state", {"headers": {"Host": "[:1"}}, 403),
         ("next?count=0", {}, 404),
-        ("label", {"method": "POST", "data": "[" * 100_000, "content_type": "application/json"}, 400),
         (
             "label",
-            {"method": "POST", "headers": {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}},
+            {"method": "POST", "data": "[" * 100_000, "content_type": "application/json"},
+            400,
+        ),
+        (
+            "label",
+            {
+                "method": "POST",
+                "headers": {"Content-Type": "application/json", "Transfer-Encoding": "chunked"},
+            },
             411,
         ),
     ],
@@ -102,7 +138,9 @@ def test_silent_connections_end_and_do_not_keep_others_out(page, monkeypatch):
     threading.Thread(target=running.run, daemon=True).start()
     silent = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(3)]
     assert [each.recv(1) for each in silent] == [b""] * 3  # the server has closed them
-    with urllib.request.urlopen(f"http://127.0.0.1:{running.port}/{page.token}/state", timeout=20) as answer:
+    with urllib.request.urlopen(
+        f"http://127.0.0.1:{running.port}/{page.token}/state", timeout=20
+    ) as answer:
         assert json.load(answer)["pictures"] == 48
     running.shutdown()
 

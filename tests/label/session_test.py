@@ -39,12 +39,19 @@ def settled(session):
 def give(session, pictures, name=None):
     """Labels pictures with their class, that of their folder, or with a name."""
     for picture in pictures:
-        session.label("p", [picture["index"]], "set", name or picture["file"].partition("/")[0], "person")
+        session.label(
+            "p", [picture["index"]], "set", name or picture["file"].partition("/")[0], "person"
+        )
 
 
 def test_labels_teach_a_classifier_that_is_measured_on_a_random_sample(session):
     state = session.state("p")
-    assert (state["pictures"], state["labelled"], state["figures"], state["pending"]) == (48, 0, None, False)
+    assert (state["pictures"], state["labelled"], state["figures"], state["pending"]) == (
+        48,
+        0,
+        None,
+        False,
+    )
     give(session, session.next(8)["pictures"])
     state = settled(session)
     sentence = r"not measured yet: [234] of 10 pictures drawn at random have a label"
@@ -106,7 +113,9 @@ def test_a_class_is_there_under_another_spelling(session, other):
     assert session.rename("p", "cat", "Cat")["class"] == "Cat"
 
 
-def test_classes_of_a_table_that_are_one_for_the_tasks_are_named_until_they_are_joined(config, opened):
+def test_classes_of_a_table_that_are_one_for_the_tasks_are_named_until_they_are_joined(
+    config, opened
+):
     with open(config.labels, "w") as file:
         file.write("file,label\nblue/1.png,sea  lion\nblue/2.png,sea lion\n")
     session = Session(config, opened)
@@ -117,12 +126,16 @@ def test_classes_of_a_table_that_are_one_for_the_tasks_are_named_until_they_are_
     assert session.rename("p", "sea  lion", "sea lion")["remarks"] == []
 
 
-def test_pictures_that_are_deleted_leave_the_page_and_the_table_stays_of_use(session, folder, config):
+def test_pictures_that_are_deleted_leave_the_page_and_the_table_stays_of_use(
+    session, folder, config
+):
     shown = session.next(24)["pictures"]
     give(session, shown[:12])
     for picture in shown[10:14]:
         (folder / picture["file"]).unlink()
-    assert session.label("p", [shown[12]["index"]], "set", "red", "person")["gone"] == [shown[12]["index"]]
+    assert session.label("p", [shown[12]["index"]], "set", "red", "person")["gone"] == [
+        shown[12]["index"]
+    ]
     state = session.label("p", [each["index"] for each in shown[13:15]], "set", "red", "person")
     assert (state["gone"], state["labelled"]) == ([shown[13]["index"]], 13)
     gone = {each["index"] for each in shown[10:14]}
@@ -130,7 +143,9 @@ def test_pictures_that_are_deleted_leave_the_page_and_the_table_stays_of_use(ses
     assert not gone & {each["index"] for page in pages for each in page["pictures"]}
     state = session.state("p")
     assert (state["pictures"], state["labelled"], session.all(0, 99, "")["total"]) == (44, 11, 44)
-    assert state["remarks"] == [f"4 pictures are no longer in {folder}; their rows stay in {config.labels}"]
+    assert state["remarks"] == [
+        f"4 pictures are no longer in {folder}; their rows stay in {config.labels}"
+    ]
     assert not gone & {point[0] for point in session.map()["points"]}
     table = folders.table_of(PicturesConfig(labelled=str(folder), labels=config.labels))
     assert any("pictures are no longer there: 2" in note for note in table.notes)
@@ -151,7 +166,9 @@ def test_changes_of_another_program_are_shown(session, config):
     with open(path, "a") as file:
         file.write("red/3.png,dog,\n")
     state = session.state("p")
-    assert state["remarks"] == [f"{config.labels} was changed by another program; what it wrote is shown"]
+    assert state["remarks"] == [
+        f"{config.labels} was changed by another program; what it wrote is shown"
+    ]
     assert {each["name"]: each["count"] for each in state["classes"]} == {"cat": 2, "dog": 1}
 
 
@@ -172,7 +189,9 @@ def test_several_classes_a_picture(config, opened):
     assert state["labelled"] == 47
     assert session.table.of[opened.pictures.names[0]].classes == ()
     assert "mean average precision" in state["figures"]["sentence"]
-    with pytest.raises(ConfigError, match="has pictures with several classes or none: add --multi_label"):
+    with pytest.raises(
+        ConfigError, match="has pictures with several classes or none: add --multi_label"
+    ):
         Session(config, opened)
 
 
@@ -180,7 +199,9 @@ def test_accepted_guesses_are_no_labels_of_people():
     labels = {f"{i}": Label(("ab"[i % 2],), "model" if 4 <= i < 6 else "person") for i in range(8)}
     given = guesses.labelled(labels, [*labels], ["a", "b"], False, np.arange(8))
     assert given.by_person.tolist() == [True] * 4 + [False] * 2 + [True] * 2
-    assert given.drawn.tolist() == [True] * 4 + [False] * 4  # the sample ends where people labelled less than 0.9 of it
+    assert (
+        given.drawn.tolist() == [True] * 4 + [False] * 4
+    )  # the sample ends where people labelled less than 0.9 of it
     assert given.labels.tolist() == [0, 1] * 4
 
 
@@ -193,7 +214,12 @@ def test_the_commands_are_those_of_the_session():
         "'--output=runs/my pictures/predictions.csv'"
     )
     assert told["commands"][0]["command"] == first
-    assert [each["command"].split()[1] for each in told["commands"]] == ["classify", "predict", "export", "efficient"]
+    assert [each["command"].split()[1] for each in told["commands"]] == [
+        "classify",
+        "predict",
+        "export",
+        "efficient",
+    ]
     assert commands(own, ["cat"], 1, is_measured=False)["remarks"] == [
         "A classifier needs pictures of at least two classes."
     ]

@@ -25,7 +25,14 @@ def test_changes_are_written_and_undone_without_end(tmp_path):
         "file,label,by\na/1.png,dog,model\na/2.png,,\nb/3.png,cat,person\n'=4.png,cat,person\n"
     )
     assert LabelTable(table.path, NAMES).of == table.of
-    assert [sorted(table.undo()) for _ in range(6)] == [NAMES[:2], [NAMES[3]], [NAMES[2]], [NAMES[1]], [NAMES[0]], []]
+    assert [sorted(table.undo()) for _ in range(6)] == [
+        NAMES[:2],
+        [NAMES[3]],
+        [NAMES[2]],
+        [NAMES[1]],
+        [NAMES[0]],
+        [],
+    ]
     assert table.of == {}
     assert [len(table.redo()) for _ in range(6)] == [1, 1, 1, 1, 2, 0]
     assert table.of[NAMES[0]] == Label(("dog",), MODEL)
@@ -33,7 +40,9 @@ def test_changes_are_written_and_undone_without_end(tmp_path):
 
 def test_rows_columns_and_changes_of_others_are_kept(tmp_path):
     path = tmp_path / "labels.csv"
-    path.write_text("camera;picture;class;group\nleft;x/a/1.png;cat;g1\nright;none.png;dog;g2\n;3.png;;\n")
+    path.write_text(
+        "camera;picture;class;group\nleft;x/a/1.png;cat;g1\nright;none.png;dog;g2\n;3.png;;\n"
+    )
     table = LabelTable(str(path), NAMES)
     assert table.of == {NAMES[0]: Label(("cat",))}
     table.change({NAMES[2]: Label(("dog",))})
@@ -67,7 +76,16 @@ def test_several_rows_of_a_picture_change_together_and_names_of_people_stay(tmp_
 
 def test_a_label_stays_with_its_picture_whatever_the_name(tmp_path):
     """As with macOS's space before PM, and names that differ in outer spaces, the form of an accent, a backslash."""
-    names = ["3.04\u202fPM.jpg", "1.jpg", " 1.jpg", "1.jpg ", "a\u0308.jpg", "\u00e4.jpg", "b\\c.jpg", "b/c.jpg"]
+    names = [
+        "3.04\u202fPM.jpg",
+        "1.jpg",
+        " 1.jpg",
+        "1.jpg ",
+        "a\u0308.jpg",
+        "\u00e4.jpg",
+        "b\\c.jpg",
+        "b/c.jpg",
+    ]
     names += ["'=5.jpg", "=5.jpg", '"6".jpg', "7;8.jpg", "9\n.jpg", "10\r.jpg", ".jpg"]
     table = LabelTable(str(tmp_path / "labels.csv"), names)
     for number, name in enumerate(names):
@@ -103,7 +121,9 @@ def test_a_table_without_rows_opens(tmp_path, text):
 
 def test_excel_reads_what_it_wrote(tmp_path):
     path = tmp_path / "labels.csv"
-    path.write_text("\ufefffile;label;note\r\na/1.png;größer;x, y\r\n", encoding="utf-8", newline="")
+    path.write_text(
+        "\ufefffile;label;note\r\na/1.png;größer;x, y\r\n", encoding="utf-8", newline=""
+    )
     table = LabelTable(str(path), NAMES)
     table.change({NAMES[1]: Label(("cat", "dog"))})
     rows = "file;label;by;note", 'a/1.png;größer;person;"x, y"', 'a/2.png;"cat;dog";person;'
@@ -153,7 +173,9 @@ def test_no_test_is_drawn_from_accepted_guesses(folder, tmp_path):
     assert table.accepted[table.splits["train"]].sum() > 12
     assert any("may state another accuracy than new pictures have" in note for note in table.notes)
     assert any("18, which no test is drawn from" in note for note in table.notes)
-    assert np.intersect1d(table.groups[table.splits["test"]], table.groups[table.splits["train"]]).tolist() in (
+    assert np.intersect1d(
+        table.groups[table.splits["test"]], table.groups[table.splits["train"]]
+    ).tolist() in (
         [],
         [""],
     )

@@ -12,7 +12,12 @@ from cpc_tf.launch.config import LaunchConfig
 from cpc_tf.launch.script import read
 from tests.binaries import ROOT
 
-WORDS = ["pretrain", "--dataset=photos/40", "--batch_size=32", "--workdir=gs://bucket/runs/x/pretrain"]
+WORDS = [
+    "pretrain",
+    "--dataset=photos/40",
+    "--batch_size=32",
+    "--workdir=gs://bucket/runs/x/pretrain",
+]
 # The end of a training that goes well: its result is in the bucket.
 WORKDIR = "$FAKE_GCLOUD/bucket/bucket/runs/x/pretrain"
 RESULT = f"mkdir -p {WORKDIR}/checkpoints && echo {{}} > {WORKDIR}/result.json"
@@ -55,7 +60,9 @@ class Cloud:
             shutil.copy(ROOT / name, root / "code")
         monkeypatch.setattr(script, "_PACKAGE", root / "code/cpc_tf")
         self.train(TRAINING)
-        self.feed('echo "input server: ready at port ${4#--port=}"; echo $PWD >> $FAKE_GCLOUD/feeds; sleep 60')
+        self.feed(
+            'echo "input server: ready at port ${4#--port=}"; echo $PWD >> $FAKE_GCLOUD/feeds; sleep 60'
+        )
         monkeypatch.setenv("FAKE_GCLOUD", str(root))
         monkeypatch.setenv("PATH", f"{root}/bin", prepend=os.pathsep)
         monkeypatch.setenv("TMPDIR", str(root / "tmp"))

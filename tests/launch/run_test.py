@@ -11,9 +11,13 @@ import pytest
 from tests.launch.cloud import RESULT, TRAINING
 
 LOG = "step 1\nstep 2\nstep 3\n"
-STOCKOUT = 'There is no more capacity in the zone "europe-west4-a"; you can try in another zone [EID: 0x1]'
+STOCKOUT = (
+    'There is no more capacity in the zone "europe-west4-a"; you can try in another zone [EID: 0x1]'
+)
 QUOTA = "RESOURCE_EXHAUSTED: Quota limit 'TPUV3CoresPerProjectPerZone' has been exceeded. Limit: 8 in zone z."
-DENIED = "PERMISSION_DENIED: Permission 'tpu.nodes.create' denied on 'projects/p/locations/z/nodes/cpc'"
+DENIED = (
+    "PERMISSION_DENIED: Permission 'tpu.nodes.create' denied on 'projects/p/locations/z/nodes/cpc'"
+)
 POD = {"accelerator_type": "v3-32", "spot": True, "queue": True, "project": "mine"}
 FLAGS = {"create_flags": "--network='my net'", "ssh_flags": "--internal-ip"}
 
@@ -43,7 +47,9 @@ pytestmark = pytest.mark.slow
 def test_a_run_goes_to_a_tpu_and_back(cloud):
     ended = cloud.launch()
     trained = ["scp", "install", "start", "follow", "state"]
-    assert cloud.steps == ["describe", "create", "describe", *trained, "delete", "fetch"], ended.told
+    assert cloud.steps == ["describe", "create", "describe", *trained, "delete", "fetch"], (
+        ended.told
+    )
     assert (ended.status, ended.log) == (0, LOG)
     assert "asking for the TPU cpc (v3-8) in europe-west4-a" in ended.told
     assert ended.told.splitlines()[-1].endswith(
@@ -68,24 +74,28 @@ def test_a_pod_gets_the_code_and_an_input_server_on_all_hosts_and_trains_on_the_
 
 
 def test_a_pod_that_augments_with_tensorflow_needs_no_input_server(cloud):
-    assert not re.search("feed|FEED", cloud.fill("--augment_engine=reference", **POD).replace("feed_", ""))
+    assert not re.search(
+        "feed|FEED", cloud.fill("--augment_engine=reference", **POD).replace("feed_", "")
+    )
 
 
 # Trains once more after each kill, and counts that in the bucket, which outlives the TPU.
-TWICE = (
-    f"echo >> $FAKE_GCLOUD/starts; if test $(wc -l < $FAKE_GCLOUD/starts) = 1; then echo first; sleep 60; fi; {RESULT}"
-)
+TWICE = f"echo >> $FAKE_GCLOUD/starts; if test $(wc -l < $FAKE_GCLOUD/starts) = 1; then echo first; sleep 60; fi; {RESULT}"
 
 
 def when_followed(times):
     """Waits until the log has been asked for so often."""
-    return f"until test $(grep -c 'host.sh follow' $FAKE_GCLOUD/calls) = {times}; do sleep 0.05; done"
+    return (
+        f"until test $(grep -c 'host.sh follow' $FAKE_GCLOUD/calls) = {times}; do sleep 0.05; done"
+    )
 
 
 AFTER_SECOND = f"echo step 1; {when_followed(2)}; echo step 2; echo step 3; {RESULT}"
 SHORT = f"refuse {STOCKOUT}"
 # At first the input server of the training's host ends, and the training for its sake.
-LOSES_ITS_FEED = "test $(wc -l < $FAKE_GCLOUD/starts) = 2 || { kill -KILL -- -$(cat feed.pid); exit 8; }"
+LOSES_ITS_FEED = (
+    "test $(wc -l < $FAKE_GCLOUD/starts) = 2 || { kill -KILL -- -$(cat feed.pid); exit 8; }"
+)
 
 
 # The training, what goes wrong (see fake_gcloud), settings, how often steps were called, and what is told.
@@ -115,8 +125,12 @@ def test_the_run_goes_on_to_its_result(training, plan, settings, counts, told, c
     assert {step: cloud.steps.count(step) for step in counts} == counts
     assert (cloud.root / "runs/x/pretrain/result.json").exists()
     assert told in ended.told
-    if "echo step" in training or training == TRAINING:  # the log is whole; of lost connections lines may come twice
-        assert [*dict.fromkeys(ended.log.splitlines(keepends=True))] == LOG.splitlines(keepends=True)
+    if (
+        "echo step" in training or training == TRAINING
+    ):  # the log is whole; of lost connections lines may come twice
+        assert [*dict.fromkeys(ended.log.splitlines(keepends=True))] == LOG.splitlines(
+            keepends=True
+        )
 
 
 @pytest.mark.parametrize(("training", "restarts", "status", "starts"), [
@@ -150,7 +164,9 @@ def test_what_gcloud_or_a_host_refuses_is_said(plan, settings, message, cloud):
     ended = cloud.launch(**settings)
     assert ended.status == 1
     assert re.search(message, ended.told), ended.told
-    assert cloud.steps.count("create") + cloud.steps.count("queue_create") == ("describe" not in plan)
+    assert cloud.steps.count("create") + cloud.steps.count("queue_create") == (
+        "describe" not in plan
+    )
 
 
 def test_a_second_launch_goes_on_with_the_run_that_is_there(cloud):
@@ -161,7 +177,9 @@ def test_a_second_launch_goes_on_with_the_run_that_is_there(cloud):
     ended = cloud.launch()
     assert cloud.steps[before + 2 :] == ["follow", "state", "delete", "fetch"], ended.told
     assert (ended.status, ended.log) == (0, LOG)
-    assert "goes on with the TPU cpc, which is there already, and deletes it in the end" in ended.told
+    assert (
+        "goes on with the TPU cpc, which is there already, and deletes it in the end" in ended.told
+    )
 
 
 def test_a_tpu_of_another_run_stays(cloud):
@@ -212,7 +230,9 @@ def test_a_signal_while_it_deletes_waits_for_the_end(cloud):
 
 
 def test_after_a_signal_the_training_saves_its_step(cloud):
-    cloud.train("trap 'echo saved > $FAKE_GCLOUD/saved; exit 143' TERM; echo on; while true; do sleep 0.05; done")
+    cloud.train(
+        "trap 'echo saved > $FAKE_GCLOUD/saved; exit 143' TERM; echo on; while true; do sleep 0.05; done"
+    )
     cloud.plan(follow=["break"], state=["signal INT"])
     ended = cloud.launch()
     assert ended.status == 130

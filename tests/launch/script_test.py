@@ -37,7 +37,9 @@ ZONE = ["--zone=europe-west4-a"]
     (ZONE, [*WORDS, "--dataset=folder:photos"], "--dataset=folder:photos: lies on this machine"),
     (ZONE, [*WORDS, "--initial_encoder=photos"], "--initial_encoder=photos: lies on this machine"),
 ])  # fmt: skip
-def test_what_cannot_work_is_refused_before_there_is_a_tpu(flags, words, message, tmp_path, monkeypatch):
+def test_what_cannot_work_is_refused_before_there_is_a_tpu(
+    flags, words, message, tmp_path, monkeypatch
+):
     (tmp_path / "photos").mkdir()
     monkeypatch.chdir(tmp_path)
     read(config_of(), [*WORDS, "--dataset=photos"])  # a dataset, whatever folders there are
@@ -47,7 +49,14 @@ def test_what_cannot_work_is_refused_before_there_is_a_tpu(flags, words, message
 
 @pytest.mark.parametrize(
     ("kind", "is_pod", "devices"),
-    [("v2-8", 0, 8), ("v3-32", 1, 32), ("v4-8", 0, 4), ("v4-64", 1, 32), ("v5litepod-1", 0, 1), ("v6e-16", 1, 16)],
+    [
+        ("v2-8", 0, 8),
+        ("v3-32", 1, 32),
+        ("v4-8", 0, 4),
+        ("v4-64", 1, 32),
+        ("v5litepod-1", 0, 1),
+        ("v6e-16", 1, 16),
+    ],
 )
 def test_the_size_of_a_tpu(kind, is_pod, devices):
     config = config_of(accelerator_type=kind)
@@ -56,10 +65,15 @@ def test_the_size_of_a_tpu(kind, is_pod, devices):
 
 def test_what_a_user_writes_is_quoted_for_the_shell():
     odd = "$(touch made) 'x\" `y`"
-    config = config_of(project=odd, output=odd, create_flags=shlex.quote(odd), ssh_flags=shlex.quote(odd))
+    config = config_of(
+        project=odd, output=odd, create_flags=shlex.quote(odd), ssh_flags=shlex.quote(odd)
+    )
     text = fill(config, read(config, [*WORDS[:-1], f"--workdir=gs://bucket/{odd}"]))
     commands = "create() { :; }; gcloud() { printf '<%s>' \"$@\"; }; mkdir() { :; }"
-    words = text[text.index("workdir=") : text.index("pack() (")] + f"{commands}; delete; on_host 0 x; fetch"
+    words = (
+        text[text.index("workdir=") : text.index("pack() (")]
+        + f"{commands}; delete; on_host 0 x; fetch"
+    )
     # What is said of it in the end, without the rest of the script.
     done = subprocess.run(["bash", "-euc", words], capture_output=True, text=True, check=True)
     assert done.stdout.count(f"<--project={odd}>") == 2
@@ -67,7 +81,9 @@ def test_what_a_user_writes_is_quoted_for_the_shell():
 
 
 def test_a_name_is_of_one_run_and_two_runs_share_no_tpu():
-    first, again, other = (read(config_of(name=""), [*WORDS, f"--workdir=gs://b/{name}"]) for name in ("x", "x/", "y"))
+    first, again, other = (
+        read(config_of(name=""), [*WORDS, f"--workdir=gs://b/{name}"]) for name in ("x", "x/", "y")
+    )
     assert first.name == again.name != other.name
     assert LaunchConfig(name=first.name)
 
@@ -78,19 +94,36 @@ def test_a_script_is_written_or_printed(tmp_path, monkeypatch, capsys):
     launch(config_of(dry_run=True), training)
     assert not list(tmp_path.iterdir())
     launch(config_of(script=str(tmp_path / "launch.sh")), training)
-    assert (tmp_path / "launch.sh").read_text() == capsys.readouterr().out == fill(config_of(), training)
+    assert (
+        (tmp_path / "launch.sh").read_text()
+        == capsys.readouterr().out
+        == fill(config_of(), training)
+    )
     with pytest.raises(ConfigError, match="^--script=/: cannot be written"):
         launch(config_of(script="/"), training)
-    with pytest.raises(ConfigError, match="^gcloud: not installed; see https://cloud.google.com/sdk"):
+    with pytest.raises(
+        ConfigError, match="^gcloud: not installed; see https://cloud.google.com/sdk"
+    ):
         launch(config_of(), training)
 
 
 def test_a_wheel_ships_the_same_requirements(tmp_path, monkeypatch):
     wanted = requirements(config_of()).splitlines()
-    extra = ['numpy==1.26.4; extra == "classic"', 'protobuf==3.20.3; python_version < "3.11" and extra == "classic"']
-    extra += ["numpy>=1.26", 'tensorflow==2.15.1; extra == "classic"', 'tensorflow==2.21.0; extra == "current"']
+    extra = [
+        'numpy==1.26.4; extra == "classic"',
+        'protobuf==3.20.3; python_version < "3.11" and extra == "classic"',
+    ]
+    extra += [
+        "numpy>=1.26",
+        'tensorflow==2.15.1; extra == "classic"',
+        'tensorflow==2.21.0; extra == "current"',
+    ]
     monkeypatch.setattr(script, "_PACKAGE", tmp_path / "cpc_tf")
     monkeypatch.setattr(script.importlib.metadata, "requires", lambda name: extra)
     found = requirements(config_of(version="tpu-vm-tf-2.15.0-pjrt")).splitlines()
-    assert found == ["numpy==1.26.4", 'protobuf==3.20.3; python_version < "3.11"', "tensorflow==2.15.0"]
+    assert found == [
+        "numpy==1.26.4",
+        'protobuf==3.20.3; python_version < "3.11"',
+        "tensorflow==2.15.0",
+    ]
     assert set(found) <= set(wanted)

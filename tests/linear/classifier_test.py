@@ -16,7 +16,11 @@ def test_classifier_is_the_papers():
     latents = DRAW.normal(2, 3, [4, 3, 3, 5]).astype(np.float32)
     logits = classifier(latents, training=True)
     # Batch norm without scale: an offset per feature; the 1x1 convolution: a matrix and a bias.
-    assert sorted(tuple(v.shape) for v in classifier.trainable_variables) == [(1, 1, 5, 7), (5,), (7,)]
+    assert sorted(tuple(v.shape) for v in classifier.trainable_variables) == [
+        (1, 1, 5, 7),
+        (5,),
+        (7,),
+    ]
     normal = (latents - latents.mean((0, 1, 2))) / np.sqrt(latents.var((0, 1, 2)) + 1e-3)
     wanted = (normal @ classifier.logits.kernel.numpy()[0, 0]).mean((1, 2))
     np.testing.assert_allclose(logits, wanted, atol=1e-4)
@@ -24,7 +28,9 @@ def test_classifier_is_the_papers():
 
 def trained(**settings):
     config = replace(LinearConfig(), batch_size=4, **settings)
-    return LinearTraining(config, lambda patches: tf.cast(patches[..., 0, 0, :], tf.float32), (2, 2, 3), 3, SINGLE)
+    return LinearTraining(
+        config, lambda patches: tf.cast(patches[..., 0, 0, :], tf.float32), (2, 2, 3), 3, SINGLE
+    )
 
 
 SINGLE = make_strategy("single")
@@ -40,7 +46,9 @@ def test_v1s_is_softmax_regression_on_the_mean_latent_by_sgd_with_momentum():
         trainee.train_step({"latents": tf.constant(latents), "label": tf.constant(labels)})
         scores = np.exp(mean @ kernel + bias)
         error = (scores / scores.sum(1, keepdims=True) - np.eye(3)[labels]) / 4
-        velocities = [0.9 * v - rate * g for v, g in zip(velocities, (mean.T @ error, error.sum(0)))]
+        velocities = [
+            0.9 * v - rate * g for v, g in zip(velocities, (mean.T @ error, error.sum(0)))
+        ]
         kernel, bias = kernel + velocities[0], bias + velocities[1]
     for found, wanted in zip(trainee.classifier.get_weights(), (kernel, bias)):
         np.testing.assert_allclose(found.squeeze(), wanted, rtol=1e-4, atol=1e-6)

@@ -35,7 +35,13 @@ from tests.report.samples import blocks
 
 def trained(**settings):
     """The encoders that are trained on, in order."""
-    flags = {"geometry_from": "flags", "resize": 64, "image_size": 64, "patch_size": 16, "patch_stride": 16}
+    flags = {
+        "geometry_from": "flags",
+        "resize": 64,
+        "image_size": 64,
+        "patch_size": 16,
+        "patch_stride": 16,
+    }
     config = replace(LinearConfig(), workdir="runs/linear", augment="none", **flags, **settings)
     return [(settings.probe.encoder, settings.workdir) for settings in classifiers(config).values()]
 
@@ -67,10 +73,19 @@ def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeyp
 
     monkeypatch.setattr(run, "train_and_test", probe)
     flags = [f"--encoder={tmp_path}", f"--dataset=folder:{pictures}", "--test_split=val"]
-    linear(cli.parse(LinearConfig, [*flags, f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]))
+    linear(
+        cli.parse(
+            LinearConfig, [*flags, f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
+        )
+    )
     first, *others = opened
     assert [other is first for other in others] == [True, True]
-    assert capsys.readouterr().out.count("--split=train: 6 images of 3 classes: blue 2, green 2, red 2\n") == 1
+    assert (
+        capsys.readouterr().out.count(
+            "--split=train: 6 images of 3 classes: blue 2, green 2, red 2\n"
+        )
+        == 1
+    )
 
 
 def test_a_test_whose_loss_is_no_number_ends_the_run(monkeypatch):
@@ -81,12 +96,16 @@ def test_a_test_whose_loss_is_no_number_ends_the_run(monkeypatch):
     ):
         monkeypatch.setattr(module, name, nothing)
     kind = types.SimpleNamespace(score=lambda *_: {"top1": 0.1, "loss": math.nan})
-    trainee = types.SimpleNamespace(strategy=None, rows=None, kind=kind, test=lambda *_, **__: (None, None))
+    trainee = types.SimpleNamespace(
+        strategy=None, rows=None, kind=kind, test=lambda *_, **__: (None, None)
+    )
     flags = {"geometry_from": "flags", "augment": "none", "batch_size": 1, "train_steps": 1}
     config = replace(LinearConfig(), workdir="runs/x", **flags)
     test_source = types.SimpleNamespace(groups=lambda: None)
     data = catalog.Pair(types.SimpleNamespace(num_examples=1), test_source, "")
-    with pytest.raises(loop.Diverged, match="loss is nan when tested, in runs/x. Try a smaller --learning_rate"):
+    with pytest.raises(
+        loop.Diverged, match="loss is nan when tested, in runs/x. Try a smaller --learning_rate"
+    ):
         run._trained(config, None, trainee, data, None)
 
 
@@ -95,13 +114,28 @@ def test_a_test_whose_loss_is_no_number_ends_the_run(monkeypatch):
     [
         (True, [], True, ""),
         (True, ["--mirror"], True, ""),
-        (True, ["--nomirror"], False, "--nomirror: training images are not mirrored, though those of the encoder's"),
+        (
+            True,
+            ["--nomirror"],
+            False,
+            "--nomirror: training images are not mirrored, though those of the encoder's",
+        ),
         (True, ["--geometry_from=flags", "--nomirror"], False, ""),
         (False, [], False, "training images are not mirrored, since those of the encoder's"),
         (False, ["--nomirror"], False, ""),
         (False, ["--geometry_from=flags", "--mirror", "--resize=270"], True, ""),
-        (True, ["--resize=270"], True, "--resize=270: not used, since --geometry_from=encoder takes 16 from the mod"),
-        (True, ["--patch_stride=18"], True, "--patch_stride=18: not used, since --geometry_from=encoder takes 4 from"),
+        (
+            True,
+            ["--resize=270"],
+            True,
+            "--resize=270: not used, since --geometry_from=encoder takes 16 from the mod",
+        ),
+        (
+            True,
+            ["--patch_stride=18"],
+            True,
+            "--patch_stride=18: not used, since --geometry_from=encoder takes 4 from",
+        ),
     ],
 )
 def test_nomirror_counts_whatever_the_card_says_and_what_it_contradicts_is_named(
@@ -131,18 +165,26 @@ def of_card(folder, augment, changes, *flags):
     ("flags", "wanted"),
     [
         ([], AugmentConfig("v1", "jitter=0")),
-        (["--augment=encoder", "--augment_engine=reference"], AugmentConfig("v1", "jitter=0", "reference")),
+        (
+            ["--augment=encoder", "--augment_engine=reference"],
+            AugmentConfig("v1", "jitter=0", "reference"),
+        ),
         (["--augment=none"], AugmentConfig("none")),
         (["--augment=full", "--augment_changes=grey=0"], AugmentConfig("full", "grey=0")),
     ],
 )
-def test_all_classifiers_have_the_augmentation_of_the_encoder_unless_another_is_named(tmp_path, flags, wanted):
+def test_all_classifiers_have_the_augmentation_of_the_encoder_unless_another_is_named(
+    tmp_path, flags, wanted
+):
     config = of_card(tmp_path, "v1", "jitter=0", *flags)
     assert [augment_of(settings) for settings in classifiers(config).values()] == [wanted] * 3
 
 
 def test_an_augmentation_that_is_not_known_is_asked_for(tmp_path):
-    with pytest.raises(ConfigError, match="its encoder.json does not tell the augmentation; name a policy, e.g. --aug"):
+    with pytest.raises(
+        ConfigError,
+        match="its encoder.json does not tell the augmentation; name a policy, e.g. --aug",
+    ):
         linear(of_card(tmp_path, None, None))
 
 
@@ -168,7 +210,14 @@ def test_multi_label_pictures_to_the_report(tmp_path, monkeypatch, capsys):
     runs, problems = collect(str(tmp_path), REPORTS)
     assert (len(runs), problems) == (1, [])
     ((_, (shown,)),) = blocks(report(runs, "photos"), "several")  # folded, as it has one row
-    assert shown.columns == ["Method", "Labelled pictures", "Test pictures", "mAP, %", "Micro-F1, %", "Chance, %"]
+    assert shown.columns == [
+        "Method",
+        "Labelled pictures",
+        "Test pictures",
+        "mAP, %",
+        "Micro-F1, %",
+        "Chance, %",
+    ]
     found = {row.values[0]: [*map(text, row.values[2:4])] for row in shown.rows}
     assert found == {"pixels": ["12", f"{100 * result['map']:.1f}"]}
     assert not blocks(report(runs, "photos"), "linear")
@@ -199,37 +248,54 @@ def test_pictures_in_colour_and_in_grey_are_the_same_to_an_encoder_trained_on_gr
     tmp_path, capsys, caplog, monkeypatch
 ):
     colour = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})
-    places = [f"--dataset=folder:{colour}", f"--data_dir={tmp_path}/cache", f"--encoder={tmp_path}/hub"]
+    places = [
+        f"--dataset=folder:{colour}",
+        f"--data_dir={tmp_path}/cache",
+        f"--encoder={tmp_path}/hub",
+    ]
     learned = dataclasses.replace(modules.PRETRAINED, augment="v1")
-    modules.write_module(tmp_path / "hub", EncoderConfig(encoder="small", norm="batch"), training=learned)
+    modules.write_module(
+        tmp_path / "hub", EncoderConfig(encoder="small", norm="batch"), training=learned
+    )
     run.linear(cli.parse(LinearConfig, [*LINEAR, *places, f"--workdir={tmp_path}/run"]))
     assert "--augment=encoder: v1, as in the encoder's pre-training" in capsys.readouterr().out
 
     # The check in a process of its own is that of tests/export.
-    monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: {"difference": 0, "variables": 0, "same": 1})
+    monkeypatch.setattr(
+        "cpc_tf.export.run.verify", lambda *_: {"difference": 0, "variables": 0, "same": 1}
+    )
     export(ExportConfig(workdir=f"{tmp_path}/run", output=f"{tmp_path}/classifier"))
     module = tf.saved_model.load(f"{tmp_path}/classifier")
     rows = list(csv.DictReader((tmp_path / "run/predictions.csv").read_text().splitlines()))
-    both = [[pathlib.Path(folder, row["file"]) for row in rows] for folder in (colour, made_grey(colour))]
+    both = [
+        [pathlib.Path(folder, row["file"]) for row in rows]
+        for folder in (colour, made_grey(colour))
+    ]
     logits = [
-        module(np.stack([tf.io.decode_png(file.read_bytes()) for file in files]))["logits"].numpy() for files in both
+        module(np.stack([tf.io.decode_png(file.read_bytes()) for file in files]))["logits"].numpy()
+        for files in both
     ]
     np.testing.assert_array_equal(*logits)
     # The run itself was tested on the colours.
     names = [name.decode() for name in module.class_names().numpy()]
     assert [names[guess] for guess in logits[0].argmax(1)] == [row["prediction"] for row in rows]
     np.testing.assert_allclose(
-        tf.nn.softmax(logits[0]).numpy().max(1), [float(row["probability"]) for row in rows], atol=2e-3
+        tf.nn.softmax(logits[0]).numpy().max(1),
+        [float(row["probability"]) for row in rows],
+        atol=2e-3,
     )
 
     pictures = ",".join(map(str, [*both[0], *both[1]]))
-    found = embed(EmbedConfig(encoder=f"{tmp_path}/hub", pictures=pictures, batch_size=6))  # a batch of each
+    found = embed(
+        EmbedConfig(encoder=f"{tmp_path}/hub", pictures=pictures, batch_size=6)
+    )  # a batch of each
     np.testing.assert_array_equal(found.features[:6], found.features[6:])
     assert len(found.features) == 12
     assert "grey as in its training" in found.what
 
     caplog.clear()
     prepare(
-        cli.parse(EfficientConfig, [*EFFICIENT, *places, f"--workdir={tmp_path}/colours"]), tf.distribute.get_strategy()
+        cli.parse(EfficientConfig, [*EFFICIENT, *places, f"--workdir={tmp_path}/colours"]),
+        tf.distribute.get_strategy(),
     )
     assert caplog.text.count("learned on grey images alone, and sees colours here") == 1

@@ -17,7 +17,9 @@ PATCHES = RANDOM.integers(0, 256, [2, 4, 4, 8, 8, 3], dtype=np.uint8)
 
 
 def made(kind, precision="float32"):
-    return kind(make_encoder(EncoderConfig(encoder="small"), precision), ObjectiveSettings(), precision)
+    return kind(
+        make_encoder(EncoderConfig(encoder="small"), precision), ObjectiveSettings(), precision
+    )
 
 
 def rotations(rotation):
@@ -33,16 +35,21 @@ def positions(model):
     latents = model.encode(PATCHES).numpy()
     latents = (latents - latents.mean((0, 1, 2))) / np.sqrt(latents.var((0, 1, 2)) + 1e-5)
     layers = (model.patch, model.hidden, model.head)
-    (w0, b0), (w1, b1), (w2, b2) = ([v.numpy() for v in layer.trainable_variables] for layer in layers)
+    (w0, b0), (w1, b1), (w2, b2) = (
+        [v.numpy() for v in layer.trainable_variables] for layer in layers
+    )
     latents = np.maximum(latents @ w0 + b0, 0)
-    for grid, row, column in ((grid, row, column) for grid in latents for row in (1, 2) for column in (1, 2)):
+    for grid, row, column in (
+        (grid, row, column) for grid in latents for row in (1, 2) for column in (1, 2)
+    ):
         for label, (down, right) in enumerate(NEIGHBOURS):
             both = np.concatenate([grid[row, column], grid[row + down, column + right]])
             yield np.maximum(both @ w1 + b1, 0) @ w2 + b2, label
 
 
 @pytest.mark.parametrize(
-    ("kind", "seen", "loop"), [(Rotation, IMAGES, rotations), (RelativePosition, PATCHES, positions)]
+    ("kind", "seen", "loop"),
+    [(Rotation, IMAGES, rotations), (RelativePosition, PATCHES, positions)],
 )
 def test_loss_and_accuracy_are_numpys(kind, seen, loop):
     model = made(kind)
@@ -57,7 +64,9 @@ def test_loss_and_accuracy_are_numpys(kind, seen, loop):
         np.testing.assert_allclose(output.latents, model.encode(IMAGES), atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "seen", "classes"), [(Rotation, IMAGES, 4), (RelativePosition, PATCHES, 8)])
+@pytest.mark.parametrize(
+    ("kind", "seen", "classes"), [(Rotation, IMAGES, 4), (RelativePosition, PATCHES, 8)]
+)
 def test_chance_level_is_the_log_of_the_classes(kind, seen, classes):
     model = made(kind, "bfloat16")
     output = model(np.full_like(seen, 128), training=True)  # all alike: nothing to see
@@ -70,7 +79,9 @@ def test_chance_level_is_the_log_of_the_classes(kind, seen, classes):
 @pytest.mark.parametrize(("rows", "columns"), [(3, 3), (4, 5)])
 def test_pairs_are_patches_and_their_neighbours(rows, columns):
     # A latent that says where it is: image, row, column.
-    where = np.stack(np.meshgrid(range(2), range(rows), range(columns), indexing="ij"), -1).astype(np.float32)
+    where = np.stack(np.meshgrid(range(2), range(rows), range(columns), indexing="ij"), -1).astype(
+        np.float32
+    )
     flat, labels = (x.numpy() for x in pairs(tf.constant(where)))
     assert len(flat) == len(labels) == 8 * 2 * (rows - 2) * (columns - 2)
     for (image, row, column, other_image, other_row, other_column), label in zip(flat, labels):

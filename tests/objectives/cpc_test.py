@@ -35,7 +35,9 @@ def _listing(context, targets, heads, emb_scale, steps_to_ignore, steps_to_predi
             label = b * col_dim * rows + (i + 1) * rows + col
             # The label is the target i + 1 rows below the context, in the same column of the same image.
             assert np.array_equal(flat_targets[label], targets[b, col // rows + i + 1, col % rows])
-            losses.append(np.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[label])
+            losses.append(
+                np.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[label]
+            )
             correct.append(logits.argmax() == label)
         loss += np.mean(losses)
         accuracies.append(np.mean(correct))
@@ -51,7 +53,12 @@ def test_loss_is_the_listings(shape, ignore, predict):
     output = alone(direction, latents)
     heads = [(head.kernel.numpy()[0, 0], head.bias.numpy()) for head in direction.heads]
     loss, accuracy = _listing(
-        direction.context(latents).numpy(), direction.target(latents).numpy(), heads, config.emb_scale, ignore, predict
+        direction.context(latents).numpy(),
+        direction.target(latents).numpy(),
+        heads,
+        config.emb_scale,
+        ignore,
+        predict,
     )
     assert float(output.loss) == pytest.approx(loss, rel=1e-5)
     assert float(output.accuracy) == pytest.approx(accuracy, abs=1e-6)
@@ -67,17 +74,35 @@ def alone(direction, latents, group=None):
 
 def test_a_training_is_called_what_it_is():
     """Cards and reports called CPC v1 and all rungs to v2 "CPC v2"."""
-    trained = [(1, "v1"), (2, "v1"), (4, "colour_drop"), (4, "full"), (4, "small_patches"), (1, "full")]
+    trained = [
+        (1, "v1"),
+        (2, "v1"),
+        (4, "colour_drop"),
+        (4, "full"),
+        (4, "small_patches"),
+        (1, "full"),
+    ]
     names = [CPCConfig(directions=directions).method(augment) for directions, augment in trained]
-    assert names == ["CPC v1", "CPC, 2 directions", "CPC, 4 directions", "CPC v2", "CPC v2", "CPC, 1 direction"]
+    assert names == [
+        "CPC v1",
+        "CPC, 2 directions",
+        "CPC, 4 directions",
+        "CPC v2",
+        "CPC v2",
+        "CPC, 1 direction",
+    ]
 
 
 def test_sum_is_the_mean_times_the_predictions_of_a_group():
     latents = tf.random.stateless_normal([4, 5, 5, 6], [0, 1])
-    mean, total = (Direction(dataclasses.replace(SMALL, reduction=r), 6, "float32", r) for r in ("mean", "sum"))
+    mean, total = (
+        Direction(dataclasses.replace(SMALL, reduction=r), 6, "float32", r) for r in ("mean", "sum")
+    )
     mean(latents), total(latents)
     total.set_weights(mean.get_weights())
-    of_mean, of_sum = (float(alone(direction, latents, group=2).loss) for direction in (mean, total))
+    of_mean, of_sum = (
+        float(alone(direction, latents, group=2).loss) for direction in (mean, total)
+    )
     assert of_sum == pytest.approx(of_mean * 2 * 2 * 5, rel=1e-5)
 
 
@@ -87,7 +112,9 @@ def test_groups_are_batches_of_their_own():
     grouped = alone(direction, latents, group=2)
     each = [alone(direction, latents[i : i + 2]) for i in (0, 2, 4)]
     for field in grouped._fields:
-        assert float(getattr(grouped, field)) == pytest.approx(np.mean([getattr(x, field) for x in each]), abs=1e-5)
+        assert float(getattr(grouped, field)) == pytest.approx(
+            np.mean([getattr(x, field) for x in each]), abs=1e-5
+        )
 
 
 @pytest.mark.parametrize("directions", [1, 4])
@@ -101,7 +128,9 @@ def test_each_direction_has_its_own_layers(directions):
     assert output.latents.shape == [2, 4, 4, 16]
     assert float(output.loss) == pytest.approx(sum(map(float, losses.values())), rel=1e-6)
     own = [len(head.trainable_variables) for head in model.heads.values()]
-    assert own == [8 + 2 + 2] * directions  # one context block, target, one prediction; kernel and bias each
+    assert (
+        own == [8 + 2 + 2] * directions
+    )  # one context block, target, one prediction; kernel and bias each
     assert len(model.trainable_variables) == sum(own) + len(model.encoder.trainable_variables)
 
 
@@ -148,7 +177,9 @@ def _seen(network, turns, row, column):
 def test_shapes_and_parameters(context):
     assert context(tf.zeros([2, 6, 6, 8])).shape == [2, 6, 6, 8]
     # Five times 1x1 (8->16), 1x3 (16->16), 2x1 (16->16), 1x1 (16->8), with biases.
-    assert context.count_params() == 5 * ((8 * 16 + 16) + (3 * 256 + 16) + (2 * 256 + 16) + (16 * 8 + 8))
+    assert context.count_params() == 5 * (
+        (8 * 16 + 16) + (3 * 256 + 16) + (2 * 256 + 16) + (16 * 8 + 8)
+    )
 
 
 @pytest.mark.parametrize("direction", list(QUARTER_TURNS))
@@ -163,7 +194,12 @@ def test_context_sees_exactly_the_rows_up_to_its_own(context, direction, row, co
 
 
 def test_directions_look_away_from_what_they_predict(context):
-    for direction, hidden in {"down": np.s_[3:], "up": np.s_[:3], "right": np.s_[:, 3:], "left": np.s_[:, :3]}.items():
+    for direction, hidden in {
+        "down": np.s_[3:],
+        "up": np.s_[:3],
+        "right": np.s_[:, 3:],
+        "left": np.s_[:, :3],
+    }.items():
         seen = _seen(context, QUARTER_TURNS[direction], 2, 2)
         assert not seen[hidden].any(), direction
         assert seen.sum() == 18

@@ -10,7 +10,17 @@ import tensorflow as tf
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.keras import keras
-from cpc_tf.objectives import amdim, byol, colorization, deep_cluster, exemplar, local_aggregation, memory, pirl, vicreg
+from cpc_tf.objectives import (
+    amdim,
+    byol,
+    colorization,
+    deep_cluster,
+    exemplar,
+    local_aggregation,
+    memory,
+    pirl,
+    vicreg,
+)
 from cpc_tf.objectives.base import Pool, area_means
 from cpc_tf.objectives.cmc import CMC
 from cpc_tf.objectives.config import CMCConfig, ColorizationConfig, InstanceBankConfig, MoCoConfig
@@ -71,7 +81,11 @@ def pretrained(name, **settings):
 
 def values(layer):
     """Place -> value of the variables, in which the order of a network that is not trained differs."""
-    places = layer.get_weight_paths() if isinstance(layer, keras.Model) else dict(enumerate(layer.weights))
+    places = (
+        layer.get_weight_paths()
+        if isinstance(layer, keras.Model)
+        else dict(enumerate(layer.weights))
+    )
     return {place: variable.numpy() for place, variable in places.items()}
 
 
@@ -81,7 +95,9 @@ def latents_of(network, batch):
     return [network(views[:, i].numpy() / np.float32(255)).numpy() for i in range(2)]
 
 
-def test_byol_s_steps_are_of_both_directions_and_the_target_follows_the_network_after_its_update(tiny_encoder):
+def test_byol_s_steps_are_of_both_directions_and_the_target_follows_the_network_after_its_update(
+    tiny_encoder,
+):
     training, batch = pretrained("byol", byol_hidden=32, byol_dim=4, byol_momentum=0.9)
     model = training.model
     pairs = [(model.target, model.encoder), (model.target_projector, model.projector)]
@@ -103,7 +119,10 @@ def test_byol_s_steps_are_of_both_directions_and_the_target_follows_the_network_
                 wanted = momentum * old[place] + (1 - momentum) * follows[place]
                 np.testing.assert_allclose(now, wanted, rtol=1e-4, atol=1e-6)
     ahead = values(model.encoder)
-    assert max(np.abs(ahead[place] - value).max() for place, value in values(model.target).items()) > 1e-4
+    assert (
+        max(np.abs(ahead[place] - value).max() for place, value in values(model.target).items())
+        > 1e-4
+    )
 
 
 def test_byol_s_gradient_is_that_with_the_target_held_fixed(tiny_encoder):
@@ -133,7 +152,9 @@ def test_vicreg_s_loss_has_the_means_and_weights_of_its_authors_code(tiny_encode
         for z in (a, b):
             covariance = np.cov(z.T, ddof=1)
             hinges.append(np.mean([max(0, 1 - np.sqrt(covariance[i, i] + 1e-4)) for i in range(5)]))
-            others.append(sum(covariance[i, j] ** 2 for i in range(5) for j in range(5) if i != j) / 5)
+            others.append(
+                sum(covariance[i, j] ** 2 for i in range(5) for j in range(5) if i != j) / 5
+            )
         wanted = 25 * np.mean((a - b) ** 2) + 25 * sum(hinges) / 2 + sum(others)
         found = {name: float(x) for name, x in training.train_step(batch).items()}
         assert found["loss"] == pytest.approx(wanted, rel=1e-4)
@@ -168,21 +189,28 @@ def test_exemplar_s_triplets_are_of_an_image_and_each_other_one_of_its_group():
 
 
 def test_amdim_tells_places_of_the_other_view_from_all_of_other_images():
-    sources, targets = RANDOM.normal(size=(2, 4, 2, 3, 5)).astype(np.float32)  # two groups of two images, three places
+    sources, targets = RANDOM.normal(size=(2, 4, 2, 3, 5)).astype(
+        np.float32
+    )  # two groups of two images, three places
     losses, found, squares = [], [], []
     for i, view, q in np.ndindex(4, 2, 3):
-        scores = targets[[i, i ^ 1], 1 - view] @ sources[i, view, q] / np.sqrt(5)  # of the image, of the other one
+        scores = (
+            targets[[i, i ^ 1], 1 - view] @ sources[i, view, q] / np.sqrt(5)
+        )  # of the image, of the other one
         squares.append(scores**2)
         for own in 2 * np.tanh(scores[0] / 2):
             others = 2 * np.tanh(scores[1] / 2)
             losses.append(-np.log(np.exp(own) / (np.exp(own) + np.exp(others).sum())))
             found.append(own > others.max())
-    result = amdim.scored(tf.constant(sources), Pool(tf.constant(targets.reshape(2, 2, 2, 3, 5)), 0), 2.0)
+    result = amdim.scored(
+        tf.constant(sources), Pool(tf.constant(targets.reshape(2, 2, 2, 3, 5)), 0), 2.0
+    )
     np.testing.assert_allclose(result, [*map(np.mean, (losses, found, squares))], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("side", "cells", "first"), [(4, 4, [1, 0, 0, 0]), (4, 2, [1, 1, 0, 0]), (3, 2, [2, 1, 0]), (4, 3, [3, 1, 0, 0])]
+    ("side", "cells", "first"),
+    [(4, 4, [1, 0, 0, 0]), (4, 2, [1, 1, 0, 0]), (3, 2, [2, 1, 0]), (4, 3, [3, 1, 0, 0])],
 )
 def test_area_means_are_of_equal_shares_of_a_map(side, cells, first):
     maps = RANDOM.normal(size=(2, side, side, 3)).astype(np.float32)
@@ -190,7 +218,9 @@ def test_area_means_are_of_equal_shares_of_a_map(side, cells, first):
     weights = np.array(first) / np.sum(first)
     assert found.shape == (2, cells, cells, 3)
     assert area_means(tf.constant(maps), 1, side).shape == (2, 1, side, 3)
-    np.testing.assert_allclose(found[:, 0, 0], np.einsum("h,bhwc,w->bc", weights, maps, weights), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        found[:, 0, 0], np.einsum("h,bhwc,w->bc", weights, maps, weights), rtol=1e-4, atol=1e-6
+    )
     np.testing.assert_allclose(found.mean((1, 2)), maps.mean((1, 2)), rtol=1e-4, atol=1e-6)
 
 
@@ -200,8 +230,12 @@ def test_pirl_tells_the_image_of_the_bank_from_others():
     for m, v, others in zip(own, vectors, negatives):
         e = [np.exp(m @ v / 0.5), *(np.exp(n @ v / 0.5) for n in others)]
         of_others = sum(e[1:])
-        losses.append(-np.log(e[0] / (e[0] + of_others)) - sum(np.log(1 - x / (x + of_others)) for x in e[1:]))
-    assert float(pirl.nce_loss(own, vectors, negatives, 0.5)) == pytest.approx(np.mean(losses), rel=1e-5)
+        losses.append(
+            -np.log(e[0] / (e[0] + of_others)) - sum(np.log(1 - x / (x + of_others)) for x in e[1:])
+        )
+    assert float(pirl.nce_loss(own, vectors, negatives, 0.5)) == pytest.approx(
+        np.mean(losses), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("background", [3, 8])
@@ -215,7 +249,12 @@ def test_local_aggregation_is_of_the_close_among_the_nearest(background):
         close = {j for j in near if (clusters[:, j] == clusters[:, i]).any()}
         losses.append(-np.log(sum(p[j] for j in close) / sum(p[j] for j in near)))
     found = local_aggregation.aggregation_loss(
-        tf.constant(vectors), tf.constant(index), tf.constant(bank), tf.constant(clusters), background, 0.5
+        tf.constant(vectors),
+        tf.constant(index),
+        tf.constant(bank),
+        tf.constant(clusters),
+        background,
+        0.5,
     )
     assert float(found) == pytest.approx(np.mean(losses), rel=1e-4)
 
@@ -232,9 +271,13 @@ def nce_loss(v, bank, image, step, count, temperature):
     """Wu et al. 2018, eq. 4 to 8, for one vector; Z is the mean over random vectors."""
     sphere = units(200_000, len(v))
     p = np.exp(bank @ v / temperature) / np.exp(sphere @ v / temperature).mean() / len(bank)
-    noise = tf.random.stateless_uniform([count], [step, image], maxval=len(bank), dtype=tf.int32).numpy()
+    noise = tf.random.stateless_uniform(
+        [count], [step, image], maxval=len(bank), dtype=tf.int32
+    ).numpy()
     of_noise = count / len(bank)
-    return -np.log(p[image] / (p[image] + of_noise)) - sum(np.log(of_noise / (p[j] + of_noise)) for j in noise)
+    return -np.log(p[image] / (p[image] + of_noise)) - sum(
+        np.log(of_noise / (p[j] + of_noise)) for j in noise
+    )
 
 
 def test_cmc_tells_each_view_from_the_bank_of_the_other(tiny_encoder):
@@ -248,7 +291,9 @@ def test_cmc_tells_each_view_from_the_bank_of_the_other(tiny_encoder):
         found = part @ head.kernel.numpy() + head.bias.numpy()
         vectors.append(found / np.linalg.norm(found, axis=1, keepdims=True))
     losses = [
-        np.mean([nce_loss(v, banks[1 - view], i, step, 5, 0.5) for v, i in zip(vectors[view], index)])
+        np.mean(
+            [nce_loss(v, banks[1 - view], i, step, 5, 0.5) for v, i in zip(vectors[view], index)]
+        )
         for view in range(2)
     ]
     assert float(output.loss) == pytest.approx(sum(losses), rel=5e-3)
@@ -264,7 +309,9 @@ def test_cmc_tells_each_view_from_the_bank_of_the_other(tiny_encoder):
 def test_colorization_is_of_the_nearest_bins_rare_ones_weighted(tiny_encoder):
     bins = colorization.colour_bins()
     assert bins.shape == (313, 2)  # as many as Zhang et al. have
-    model = colorization.Colorization(make_encoder(EncoderConfig(encoder="small_grey")), ColorizationConfig(0.3))
+    model = colorization.Colorization(
+        make_encoder(EncoderConfig(encoder="small_grey")), ColorizationConfig(0.3)
+    )
     images = RANDOM.integers(0, 256, [2, 16, 8, 3], np.uint8)
     model(images)
     frequency = RANDOM.dirichlet(np.ones(313)).astype(np.float32)
@@ -275,7 +322,11 @@ def test_colorization_is_of_the_nearest_bins_rare_ones_weighted(tiny_encoder):
     weights = 1 / (0.7 * frequency + 0.3 / 313)
     weights /= np.sum(frequency * weights)
     losses, seen, height, width = [], np.zeros(313), *maps.shape[1:3]
-    cells = skimage.color.rgb2lab(images)[..., 1:].reshape(2, height, 16 // height, width, 8 // width, 2).mean((2, 4))
+    cells = (
+        skimage.color.rgb2lab(images)[..., 1:]
+        .reshape(2, height, 16 // height, width, 8 // width, 2)
+        .mean((2, 4))
+    )
     for colour, found in zip(cells.reshape(-1, 2), logits.reshape(-1, 313)):
         squares = np.sum((bins - colour) ** 2, 1)
         nearest = np.argsort(squares)[:5]
@@ -292,7 +343,9 @@ def test_colorization_is_of_the_nearest_bins_rare_ones_weighted(tiny_encoder):
 
 @pytest.mark.parametrize("negatives", [0, 5])
 def test_the_bank_s_images_are_told_apart(negatives, tiny_encoder):
-    settings = InstanceBankConfig(bank_dim=4, bank_negatives=negatives, bank_temperature=0.5, bank_proximal=0.3)
+    settings = InstanceBankConfig(
+        bank_dim=4, bank_negatives=negatives, bank_temperature=0.5, bank_proximal=0.3
+    )
     model = InstanceBank(make_encoder(EncoderConfig(encoder="small")), settings)
     model.prepare(images=6, train_steps=1)
     views, index, step = RANDOM.integers(0, 256, [2, 1, 8, 8, 3], np.uint8), np.array([4, 1]), 3
@@ -308,7 +361,9 @@ def test_the_bank_s_images_are_told_apart(negatives, tiny_encoder):
     model.after_step(output.kept, step)
     mixed = 0.5 * bank[index] + 0.5 * vectors
     np.testing.assert_allclose(
-        model.bank.values.numpy()[index], mixed / np.linalg.norm(mixed, axis=1, keepdims=True), rtol=1e-5
+        model.bank.values.numpy()[index],
+        mixed / np.linalg.norm(mixed, axis=1, keepdims=True),
+        rtol=1e-5,
     )
     np.testing.assert_array_equal(model.bank.values.numpy()[[0, 2, 3, 5]], bank[[0, 2, 3, 5]])
 
@@ -327,11 +382,15 @@ def test_moco_tells_a_key_from_the_queue_and_its_copy_follows(tiny_encoder):
         return found / np.linalg.norm(found, axis=1, keepdims=True)
 
     queries, keys = vectors(0), vectors(1)  # the copy is as the encoder at the start
-    losses = [-np.log(softmax(np.array([q @ k, *(queue @ q)]) / 0.5)[0]) for q, k in zip(queries, keys)]
+    losses = [
+        -np.log(softmax(np.array([q @ k, *(queue @ q)]) / 0.5)[0]) for q, k in zip(queries, keys)
+    ]
     assert float(output.loss) == pytest.approx(np.mean(losses), rel=1e-4)
     model.head.kernel.assign(kernel + 1.0)
     model.after_step(output.kept, 0)
-    np.testing.assert_allclose(model.key_head.kernel, 0.9 * kernel + 0.1 * (kernel + 1.0), rtol=1e-5)
+    np.testing.assert_allclose(
+        model.key_head.kernel, 0.9 * kernel + 0.1 * (kernel + 1.0), rtol=1e-5
+    )
     np.testing.assert_allclose(model.queue.values[:2], keys, rtol=1e-4)
 
 
@@ -350,10 +409,14 @@ def test_a_head_normalizes_its_hidden_layer():
     last, bias = (w.numpy() for w in head.last.weights)
     hidden = x @ kernel
     hidden = (hidden - hidden.mean(0)) / np.sqrt(hidden.var(0) + 1e-5)
-    np.testing.assert_allclose(found, np.maximum(hidden * gamma + beta, 0) @ last + bias, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        found, np.maximum(hidden * gamma + beta, 0) @ last + bias, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_moco_refuses_batch_norm():
     encoder = SimpleNamespace(config=EncoderConfig(encoder="small", norm="batch"))
-    with pytest.raises(ConfigError, match="--norm=batch: its statistics would tell --objective=moco which key"):
+    with pytest.raises(
+        ConfigError, match="--norm=batch: its statistics would tell --objective=moco which key"
+    ):
         MoCo(encoder, MoCoConfig())

@@ -17,7 +17,9 @@ def nt_xent(projections, temperature):
     losses, correct = [], []
     for i in range(len(z)):
         others = [k for k in range(len(z)) if k != i]
-        similarity = [z[i] @ z[k] / np.linalg.norm(z[i]) / np.linalg.norm(z[k]) / temperature for k in others]
+        similarity = [
+            z[i] @ z[k] / np.linalg.norm(z[i]) / np.linalg.norm(z[k]) / temperature for k in others
+        ]
         partner = others.index(i + 1 if i % 2 == 0 else i - 1)
         losses.append(np.log(np.exp(similarity).sum()) - similarity[partner])
         correct.append(np.argmax(similarity) == partner)

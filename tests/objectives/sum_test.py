@@ -26,8 +26,15 @@ def made(*names):
 
 def test_loss_and_gradients_are_the_sum_of_those_of_each_and_the_bank_gets_its_vectors():
     model = made(*NAMES)
-    shapes = {"relative_position": [2, 3, 3, 8, 8, 3], "instance": [2, 2, 8, 8, 3], "instance_bank": [2, 1, 8, 8, 3]}
-    view = {name: tf.constant(RANDOM.integers(0, 256, shape, np.uint8)) for name, shape in shapes.items()}
+    shapes = {
+        "relative_position": [2, 3, 3, 8, 8, 3],
+        "instance": [2, 2, 8, 8, 3],
+        "instance_bank": [2, 1, 8, 8, 3],
+    }
+    view = {
+        name: tf.constant(RANDOM.integers(0, 256, shape, np.uint8))
+        for name, shape in shapes.items()
+    }
     of_images = {"index": tf.constant([4, 1], tf.int64), "step": 3}
     with tf.GradientTape(persistent=True) as tape:
         output = model(view, training=True, **of_images)
@@ -37,14 +44,22 @@ def test_loss_and_gradients_are_the_sum_of_those_of_each_and_the_bank_gets_its_v
         }
         losses = [each.loss for each in alone.values()]
     assert float(output.loss) == pytest.approx(float(sum(losses)), rel=1e-6)
-    assert [float(output.metrics[f"{name}/loss"]) for name in NAMES] == pytest.approx(list(map(float, losses)))
-    assert {"loss", *output.metrics} == {"loss", *model.metric_names} >= set(model.FIGURES) - {"knn", "effective_rank"}
+    assert [float(output.metrics[f"{name}/loss"]) for name in NAMES] == pytest.approx(
+        list(map(float, losses))
+    )
+    assert (
+        {"loss", *output.metrics}
+        == {"loss", *model.metric_names}
+        >= set(model.FIGURES) - {"knn", "effective_rank"}
+    )
     np.testing.assert_array_equal(output.latents, alone["relative_position"].latents)
     weights = model.trainable_variables
     assert len({id(weight) for weight in weights}) == len(weights)
     zero = tf.UnconnectedGradients.ZERO
     total = tape.gradient(output.loss, weights, unconnected_gradients=zero)
-    for found, *wanted in zip(total, *(tape.gradient(loss, weights, unconnected_gradients=zero) for loss in losses)):
+    for found, *wanted in zip(
+        total, *(tape.gradient(loss, weights, unconnected_gradients=zero) for loss in losses)
+    ):
         np.testing.assert_allclose(found, sum(wanted), rtol=1e-4, atol=1e-6)
     model.after_step(output.kept, 3)
     bank = model.summed["instance_bank"].bank.values
@@ -57,9 +72,9 @@ def test_loss_and_gradients_are_the_sum_of_those_of_each_and_the_bank_gets_its_v
 def test_what_works_between_epochs_gets_one_encoding_of_the_images():
     model, encoded, seen = made("deep_cluster", "local_aggregation", "rotation"), [], {}
     for name in ("deep_cluster", "local_aggregation"):
-        model.summed[name].between_epochs = lambda epoch, encode_all, name=name: seen.update({name: encode_all()}) or [
-            name
-        ]
+        model.summed[name].between_epochs = lambda epoch, encode_all, name=name: seen.update(
+            {name: encode_all()}
+        ) or [name]
     anew = model.between_epochs(2, lambda: encoded.append(1) or len(encoded))
     assert seen == {"deep_cluster": 1, "local_aggregation": 1}
     assert anew == ["deep_cluster", "local_aggregation"]
@@ -78,8 +93,12 @@ def test_it_needs_what_its_objectives_need_and_exchanges_if_each_does(monkeypatc
 
 
 def test_names_and_titles():
-    assert [*map(is_objective, ("cpc", "cpc+rotation", "cpc+labels", "cpc+cpc", "", "+"))] == [True, True, *[False] * 4]
+    assert [*map(is_objective, ("cpc", "cpc+rotation", "cpc+labels", "cpc+cpc", "", "+"))] == [
+        True,
+        True,
+        *[False] * 4,
+    ]
     assert title("cpc+rotation") == "CPC + Rotation"
-    assert views.Together({"a": views.PatchGrid(), "b": views.WholeImage(), "c": views.WholeImage()}).seen == (
-        "the patches of the grid, each on its own and whole images"
-    )
+    assert views.Together(
+        {"a": views.PatchGrid(), "b": views.WholeImage(), "c": views.WholeImage()}
+    ).seen == ("the patches of the grid, each on its own and whole images")

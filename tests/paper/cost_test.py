@@ -47,18 +47,25 @@ def test_convolutions_are_counted_as_published(encoder, side, products):
 @pytest.mark.parametrize("name", PRETRAININGS)
 def test_a_header_s_cost_is_that_of_its_steps_and_encoder(name):
     """Of an image a step takes at least three times the encoder's convolutions; a third more if it computes anew."""
-    config, text = cli.parse(TASKS["pretrain"].config, [f"--preset={name}"]), cli.preset_header(name).cost
+    config, text = (
+        cli.parse(TASKS["pretrain"].config, [f"--preset={name}"]),
+        cli.preset_header(name).cost,
+    )
     images = config.training.steps(paper.IMAGES) * config.training.batch_size
     per_image = 1e12 * float(PER_IMAGE.search(text)[1])
     assert 0.7 <= cost.stated(name) / images / per_image <= 1.4  # it states one digit
     assert per_image >= 2.7 * cost.encoded(config, config, config.geometry) / images
     if steps := re.match(r"([\d,]+) steps", text):
-        assert int(steps[1].replace(",", "")) == pytest.approx(images / config.training.batch_size, rel=0.01)
+        assert int(steps[1].replace(",", "")) == pytest.approx(
+            images / config.training.batch_size, rel=0.01
+        )
 
 
 def flop_of(*keys):
     todo = command.unique(step for key in keys for step in command.steps(CHAINS[key]))
-    return dict(zip((" ".join(step.words) for step in todo), cost.of_steps([step.words for step in todo])))
+    return dict(
+        zip((" ".join(step.words) for step in todo), cost.of_steps([step.words for step in todo]))
+    )
 
 
 def test_a_rung_costs_what_the_rung_that_its_header_names_costs():
@@ -69,11 +76,18 @@ def test_a_rung_costs_what_the_rung_that_its_header_names_costs():
 def test_a_classifier_costs_what_its_encoder_costs():
     """224 px of a ResNet-50 take a fiftieth of the 36 patches of ResNet-161 that the classifier's header is about."""
     found = flop_of("linear", "linear_moco", "linear_moco_x4", "instance_bank")
-    linear = {re.search(r"imagenet/(\w+)/linear", line)[1]: x for line, x in found.items() if line.startswith("linear")}
+    linear = {
+        re.search(r"imagenet/(\w+)/linear", line)[1]: x
+        for line, x in found.items()
+        if line.startswith("linear")
+    }
     assert linear["resnet161"] == pytest.approx(6.5e19, rel=0.02)
     assert linear["moco"] == pytest.approx(9.4e17, rel=0.02)
     assert linear["moco_x4"] == pytest.approx(1.5e19, rel=0.02)
     few = [x for line, x in found.items() if line.startswith("efficient")]
     assert max(few) < cost.stated("imagenet/efficient") / 20
     *_, listed = command.listing(command.steps(CHAINS["linear_bigbigan"])).splitlines()
-    assert listed == "cost: at most 0e+00 FLOP, without imagenet/linear_bigbigan, of which nothing is known"
+    assert (
+        listed
+        == "cost: at most 0e+00 FLOP, without imagenet/linear_bigbigan, of which nothing is known"
+    )

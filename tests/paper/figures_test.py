@@ -9,7 +9,9 @@ from studies.paper import figures as paper
 def test_a_gain_is_to_the_most_labels_with_which_pixels_are_not_better(metric):
     table, gains = paper.TABLE_2[metric], []
     for fraction, accuracy in zip(paper.FRACTIONS[:-1], table[paper.CPC]):
-        beaten = [f for f, pixels in zip(paper.FRACTIONS, table[paper.PIXELS]) if pixels <= accuracy]
+        beaten = [
+            f for f, pixels in zip(paper.FRACTIONS, table[paper.PIXELS]) if pixels <= accuracy
+        ]
         gains.append(max(beaten) / fraction)
     printed = list(paper.GAIN[metric][:-1])
     if metric == "top5":

@@ -36,7 +36,9 @@ def _crops(part, count):
 def write_voc(data_dir, count=8):
     """voc/2007 with so many images in each split: a photograph on grey, its box and its class of VOC's twenty."""
     builder = voc.Voc(config="2007", data_dir=data_dir)
-    splits = {name: _boxes(count, seed) for seed, name in enumerate(("train", "validation", "test"))}
+    splits = {
+        name: _boxes(count, seed) for seed, name in enumerate(("train", "validation", "test"))
+    }
     _store("voc", str(builder.version), builder.info.features, splits, data_dir, "2007")
 
 
@@ -47,8 +49,16 @@ def _boxes(count, seed):
         image = np.full([96, 128, 3], 128, np.uint8)
         top, left = random.integers(0, 30, 2)
         image[top : top + 64, left : left + 64] = np.asarray(photos.cut(region, 64, 64, random))
-        box = tfds.features.BBox((top + 1) / 96, (left + 1) / 128, (top + 64) / 96, (left + 64) / 128)
-        seen = {"label": number % 20, "bbox": box, "pose": 0, "is_truncated": False, "is_difficult": False}
+        box = tfds.features.BBox(
+            (top + 1) / 96, (left + 1) / 128, (top + 64) / 96, (left + 64) / 128
+        )
+        seen = {
+            "label": number % 20,
+            "bbox": box,
+            "pose": 0,
+            "is_truncated": False,
+            "is_difficult": False,
+        }
         names = {"labels": [number % 20], "labels_no_difficult": [number % 20]}
         name = f"{seed}{number:05}.jpg"
         yield name, {"image": _jpeg(image), "image/filename": name, "objects": [seen], **names}
@@ -60,4 +70,6 @@ def _jpeg(image):
 
 def _store(name, version, features, splits, data_dir, config=None):
     with datasets.quiet():
-        tfds.dataset_builders.store_as_tfds_dataset(name, version, features, splits, config, data_dir)
+        tfds.dataset_builders.store_as_tfds_dataset(
+            name, version, features, splits, config, data_dir
+        )

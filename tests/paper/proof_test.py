@@ -35,8 +35,15 @@ KINDS = [
     ("2", "CPC features, top-1", r"[\d.]+"),
     ("4", "CPC v2", r"[\d.]+"),
 ]
-TODAY = KINDS if os.environ.get("CPC_TF_ROWS") == "all" else [KINDS[datetime.date.today().toordinal() % len(KINDS)]]
-SMALL = {name: ROOT / f"tests/paper/{name}.flags" for name in ("pretrain", "linear", "efficient", "detect")}
+TODAY = (
+    KINDS
+    if os.environ.get("CPC_TF_ROWS") == "all"
+    else [KINDS[datetime.date.today().toordinal() % len(KINDS)]]
+)
+SMALL = {
+    name: ROOT / f"tests/paper/{name}.flags"
+    for name in ("pretrain", "linear", "efficient", "detect")
+}
 
 
 class Line(NamedTuple):
@@ -65,15 +72,26 @@ def _printed(*figures):
 
 def test_the_page_has_each_figure_of_the_papers_tables_once():
     wanted = {
-        "Figure 3": [(f"{rung}: {adds}", brought or "-") for rung, (adds, brought) in paper.LADDER.items()],
-        "Table 1": [(name, _printed(*of)) for lines in paper.TABLE_1.values() for name, *of in lines],
+        "Figure 3": [
+            (f"{rung}: {adds}", brought or "-") for rung, (adds, brought) in paper.LADDER.items()
+        ],
+        "Table 1": [
+            (name, _printed(*of)) for lines in paper.TABLE_1.values() for name, *of in lines
+        ],
         "Table 2": [
             (f"{name}, {title}", _printed(*of))
             for metric, title in (("top1", "top-1"), ("top5", "top-5"))
-            for name, of in {**paper.TABLE_2[metric], "Gain in data-efficiency": paper.GAIN[metric]}.items()
+            for name, of in {
+                **paper.TABLE_2[metric],
+                "Gain in data-efficiency": paper.GAIN[metric],
+            }.items()
         ],
-        "Table 3": [(name, _printed(*of)) for lines in paper.TABLE_3.values() for name, *of in lines],
-        "Table 4": [(name, _printed(*of[:2])) for lines in paper.TABLE_4.values() for name, *of in lines],
+        "Table 3": [
+            (name, _printed(*of)) for lines in paper.TABLE_3.values() for name, *of in lines
+        ],
+        "Table 4": [
+            (name, _printed(*of[:2])) for lines in paper.TABLE_4.values() for name, *of in lines
+        ],
     }
     for title, lines in wanted.items():
         assert [(row.text, row.figures) for row in rows_of_page() if row.section == title] == lines
@@ -102,9 +120,15 @@ def test_the_command_runs_what_the_page_says_for_each_fraction_in_folders_of_a_s
         code = PAGE.partition(f"\n### {chain.title}\n\n```bash\n")[2].partition("```")[0]
         lines = re.sub(r" \\\n\s*", " ", code).splitlines()
         found = [f"cpc-tf {' '.join(step.words)}" for step in command.steps(chain)]
-        assert [line for line in lines if not line.startswith("#")] == [x for x in found if x in lines]
-        assert len(found) == len([x for x in found if x in lines]) + max(0, len(chain.fractions) - 1)
-    *_, last, report = command.steps(CHAINS["efficient"], "w", 2, ["efficient:--batch_size=8", "pretrain:--x=1"])
+        assert [line for line in lines if not line.startswith("#")] == [
+            x for x in found if x in lines
+        ]
+        assert len(found) == len([x for x in found if x in lines]) + max(
+            0, len(chain.fractions) - 1
+        )
+    *_, last, report = command.steps(
+        CHAINS["efficient"], "w", 2, ["efficient:--batch_size=8", "pretrain:--x=1"]
+    )
     assert last.made == "w/imagenet/resnet161_seed2/efficient_1/result.json"
     assert last.words[-2:] == ["--seed=2", "--batch_size=8"]
     assert report.words[-1] == "--output=w/imagenet/report"
@@ -112,13 +136,25 @@ def test_the_command_runs_what_the_page_says_for_each_fraction_in_folders_of_a_s
 
 @pytest.mark.parametrize("table", ["Table 1", "Table 4", "Figure 3"])
 def test_no_two_rows_of_a_table_have_the_same_run(table):
-    ends = [command.steps(CHAINS[row.chains[0]])[-2].made for section, row in ROWS if section == table and row.chains]
+    ends = [
+        command.steps(CHAINS[row.chains[0]])[-2].made
+        for section, row in ROWS
+        if section == table and row.chains
+    ]
     assert len({*ends}) == len(ends)
 
 
 def test_a_rung_that_saw_one_channel_at_a_time_is_shown_so_with_colour_beside_it():
-    result = {"kind": "linear", "top1": 0.31, "top5": 0.5, "by_channel": {"top1": 0.55, "top5": 0.75}}
-    assert command.ours("Figure 3", "RC: random colour dropping", [result]) == "55.0 / 75.0; in colour 31.0 / 50.0"
+    result = {
+        "kind": "linear",
+        "top1": 0.31,
+        "top5": 0.5,
+        "by_channel": {"top1": 0.55, "top5": 0.75},
+    }
+    assert (
+        command.ours("Figure 3", "RC: random colour dropping", [result])
+        == "55.0 / 75.0; in colour 31.0 / 50.0"
+    )
     del result["by_channel"]
     assert command.ours("Figure 3", "LN: layer normalization", [result]) == "31.0 / 50.0"
 
@@ -146,8 +182,12 @@ def data(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("table", "name", "ours"), TODAY, ids=[f"{table} {name}" for table, name, _ in TODAY])
-def test_a_row_of_each_kind_runs_by_one_command(table, name, ours, data, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("table", "name", "ours"), TODAY, ids=[f"{table} {name}" for table, name, _ in TODAY]
+)
+def test_a_row_of_each_kind_runs_by_one_command(
+    table, name, ours, data, tmp_path, monkeypatch, capsys
+):
     """On made-up data, in this process, without what other tests look at; a second time nothing is run."""
     monkeypatch.setattr(plots, "png", lambda *_, **__: b"\x89PNG")
     monkeypatch.setattr(patch_sheet, "write_once", lambda *_: None)
@@ -162,8 +202,12 @@ def test_a_row_of_each_kind_runs_by_one_command(table, name, ours, data, tmp_pat
 
     def run(step):
         task, (_, *given) = COMMANDS[step.task], step.words
-        given += [f"--flagfile={SMALL[task.name]}", f"--data_dir={data}"] if task.name in SMALL else []
-        given += ["--patch_size=65"] if "pretrain_rotation" in str(given) else []  # whole images: one patch
+        given += (
+            [f"--flagfile={SMALL[task.name]}", f"--data_dir={data}"] if task.name in SMALL else []
+        )
+        given += (
+            ["--patch_size=65"] if "pretrain_rotation" in str(given) else []
+        )  # whole images: one patch
         task(cli.parse(task.config, given))
         ran.append(task.name)
 

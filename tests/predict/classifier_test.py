@@ -42,7 +42,9 @@ def folder(tmp_path_factory):
 def whole(model, folder, tmp_path_factory):
     """(directory of p.csv and sheet.png, the records, what was told) of all pictures."""
     out, told = tmp_path_factory.mktemp("out"), []
-    config = PredictConfig(model, str(folder), f"{out}/new/p.csv", sheet=f"{out}/sheet.png", batch_size=4)
+    config = PredictConfig(
+        model, str(folder), f"{out}/new/p.csv", sheet=f"{out}/sheet.png", batch_size=4
+    )
     return out, predict(config, told.append), told
 
 
@@ -55,7 +57,11 @@ def test_a_row_for_each_picture(model, folder, whole):
     head, *lines = rows((out / "new/p.csv").read_text())
     best = ["label", "probability", "label_2", "probability_2", "label_3", "probability_3"]
     assert head == ["file", *best, "error"]
-    assert [line[0] for line in lines] == pictures.find(str(folder)).names == [record.file for record in found]
+    assert (
+        [line[0] for line in lines]
+        == pictures.find(str(folder)).names
+        == [record.file for record in found]
+    )
     for line, record in zip(lines, found):
         if line[0] == "x/blue/1.jpg":
             assert line[1:] == ["", "", "", "", "", "", "cannot be decoded: PDF"]
@@ -68,7 +74,10 @@ def test_a_row_for_each_picture(model, folder, whole):
         np.testing.assert_allclose(probabilities, record.probabilities, atol=1e-4)
     assert not (out / "new/p.csv.part").exists()
     assert (out / "sheet.png").read_bytes().startswith(b"\x89PNG")
-    assert any("1 of 10 pictures could not be read: x/blue/1.jpg (cannot be decoded: PDF)" in line for line in told)
+    assert any(
+        "1 of 10 pictures could not be read: x/blue/1.jpg (cannot be decoded: PDF)" in line
+        for line in told
+    )
     with pytest.raises(ConfigError, match="is finished"):
         predict(PredictConfig(model, str(folder), f"{out}/new/p.csv"))
 
@@ -98,7 +107,8 @@ def test_what_was_predicted_before_a_stop_is_kept(model, folder, whole, tmp_path
 
     monkeypatch.setattr(Model, "steps", stopped)
     with pytest.raises(
-        Stopped, match=r"SIGTERM.*p.csv.part has what was predicted before; rename it to keep that: the same command"
+        Stopped,
+        match=r"SIGTERM.*p.csv.part has what was predicted before; rename it to keep that: the same command",
     ) as stop:
         predict(config)
     assert stop.value.status == 143
@@ -109,7 +119,9 @@ def test_what_was_predicted_before_a_stop_is_kept(model, folder, whole, tmp_path
     monkeypatch.setattr(Model, "steps", steps)
     with open(tmp_path / "p.csv.part", "ab") as other:  # as a process that is still at work
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(ConfigError, match=r"^--output=.*p.csv: another process is writing .*p.csv.part; wait"):
+        with pytest.raises(
+            ConfigError, match=r"^--output=.*p.csv: another process is writing .*p.csv.part; wait"
+        ):
             predict(config)
     assert (tmp_path / "p.csv.part").read_text() == done
     predict(config)

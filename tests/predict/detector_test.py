@@ -48,7 +48,12 @@ def folder(tmp_path_factory):
 def found(model, folder, tmp_path_factory):
     """(directory with boxes.csv and the drawings, the records) of all boxes."""
     out = tmp_path_factory.mktemp("out")
-    options = {"drawn": f"{out}/drawn", "sheet": f"{out}/sheet.png", "least_score": 0.1, "batch_size": 2}
+    options = {
+        "drawn": f"{out}/drawn",
+        "sheet": f"{out}/sheet.png",
+        "least_score": 0.1,
+        "batch_size": 2,
+    }
     return out, predict(PredictConfig(model, str(folder), f"{out}/boxes.csv", **options))
 
 
@@ -73,17 +78,23 @@ def test_boxes_are_in_pixels_of_the_picture_as_shown(found):
 
 
 @pytest.mark.slow
-def test_weaker_boxes_are_left_out_and_a_model_in_python_keeps_its_least_score(model, folder, tmp_path):
+def test_weaker_boxes_are_left_out_and_a_model_in_python_keeps_its_least_score(
+    model, folder, tmp_path
+):
     loaded = cpc_tf.Model(model, least_score=0.1)
     found = loaded.predict(folder)
     assert [len(record.boxes) for record in found] == [1, 1, 0, 1, 1, 1]
     found = cpc_tf.predict(loaded, folder, least_score=0.5, output=f"{tmp_path}/boxes.csv")
     assert [len(record.boxes) for record in found] == [1, 0, 0, 1, 1, 0]
-    assert len((tmp_path / "boxes.csv").read_text().splitlines()) == 7  # a picture without boxes has a row, too
+    assert (
+        len((tmp_path / "boxes.csv").read_text().splitlines()) == 7
+    )  # a picture without boxes has a row, too
     assert len(cpc_tf.predict(loaded, folder / "3.png")[0].boxes) == 1
 
 
-def test_the_score_that_the_detector_recommends_is_the_default_of_files_and_drawings(model, folder, tmp_path):
+def test_the_score_that_the_detector_recommends_is_the_default_of_files_and_drawings(
+    model, folder, tmp_path
+):
     path = tmp_path / "detector"
     shutil.copytree(model, path)
     (path / "detector.json").write_text(json.dumps({"levels": None, "recommended_score": 0.3}))
@@ -106,14 +117,27 @@ def test_coco(model, folder, tmp_path):
     second = content["annotations"][1]
     assert second["score"] == pytest.approx(0.4)
     assert {**second, "score": 0} == {
-        **{"id": 2, "image_id": 2, "category_id": 2, "iscrowd": 0, "bbox": [4, 2, 16, 8], "area": 128, "score": 0}
+        **{
+            "id": 2,
+            "image_id": 2,
+            "category_id": 2,
+            "iscrowd": 0,
+            "bbox": [4, 2, 16, 8],
+            "area": 128,
+            "score": 0,
+        }
     }
 
 
 TRUE = {
-    "categories": [{"id": 44, "name": "bar"}, {"id": 3, "name": "square"}, {"id": 9, "name": "other"}],
+    "categories": [
+        {"id": 44, "name": "bar"},
+        {"id": 3, "name": "square"},
+        {"id": 9, "name": "other"},
+    ],
     "images": [
-        {"id": 101 + n, "file_name": f"{'x/' * (n % 2)}{name}"} for n, name in enumerate(("2.png", "1.png", "0.png"))
+        {"id": 101 + n, "file_name": f"{'x/' * (n % 2)}{name}"}
+        for n, name in enumerate(("2.png", "1.png", "0.png"))
     ],
 }
 
@@ -134,12 +158,16 @@ def test_ids_of_true_boxes(tmp_path):
     ):
         with pytest.raises(ConfigError, match=f"^--coco_ids=.*true.json: {said}"):
             formats.read_ids(str(path), files, model)
-    with pytest.raises(ConfigError, match="has bar, square, other, but no category cat of the model"):
+    with pytest.raises(
+        ConfigError, match="has bar, square, other, but no category cat of the model"
+    ):
         formats.read_ids(str(path), ["0.png"], types.SimpleNamespace(class_names=["cat"]))
 
 
 def test_categories_of_a_model_from_coco_keep_their_ids():
-    model = types.SimpleNamespace(class_names=["square", "bar", "new"], category_ids={"bar": 44, "square": 1})
+    model = types.SimpleNamespace(
+        class_names=["square", "bar", "new"], category_ids={"bar": 44, "square": 1}
+    )
     assert formats.read_ids("", ["a", "b"], model) == ([1, 2], {"square": 1, "bar": 44, "new": 2})
 
 
@@ -148,16 +176,42 @@ def test_voc_as_other_tools_read_it():
     boxes = (Box("cat", 0.87654, 0.4, 83.6, 10.2, 99.7), Box("dog", 0.5, 19.6, 39.2, 20, 40))
     root = ET.fromstring(formats.voc(Detected("x/a.png", 20, 100, boxes)))
     first, second = root.findall("object")
-    assert [part.tag for part in first] == ["name", "pose", "truncated", "difficult", "bndbox", "score"]
-    assert [part.text for part in first if len(part) == 0] == ["cat", "Unspecified", "0", "0", "0.8765"]
-    assert [(edge.tag, int(edge.text)) for edge in first[4]] == [("xmin", 85), ("ymin", 1), ("xmax", 100), ("ymax", 10)]
-    assert [int(edge.text) for edge in second[4]] == [40, 19, 41, 20], "less than a pixel is a box of two"
+    assert [part.tag for part in first] == [
+        "name",
+        "pose",
+        "truncated",
+        "difficult",
+        "bndbox",
+        "score",
+    ]
+    assert [part.text for part in first if len(part) == 0] == [
+        "cat",
+        "Unspecified",
+        "0",
+        "0",
+        "0.8765",
+    ]
+    assert [(edge.tag, int(edge.text)) for edge in first[4]] == [
+        ("xmin", 85),
+        ("ymin", 1),
+        ("xmax", 100),
+        ("ymax", 10),
+    ]
+    assert [int(edge.text) for edge in second[4]] == [40, 19, 41, 20], (
+        "less than a pixel is a box of two"
+    )
 
 
 @pytest.mark.slow
 def test_voc(model, folder, tmp_path):
     predict(PredictConfig(model, str(folder), f"{tmp_path}/voc/", least_score=0.1))
-    assert sorted(path.name for path in (tmp_path / "voc").iterdir()) == ["0.xml", "1.xml", "2.xml", "2b.xml", "3.xml"]
+    assert sorted(path.name for path in (tmp_path / "voc").iterdir()) == [
+        "0.xml",
+        "1.xml",
+        "2.xml",
+        "2b.xml",
+        "3.xml",
+    ]
     read = voc.parse((tmp_path / "voc/1.xml").read_bytes())
     assert read.names == ["bar"]
     assert read.boxes == [[3, 5, 10, 20]]  # as `write_boxes` has it
@@ -167,8 +221,12 @@ def test_voc(model, folder, tmp_path):
 @pytest.mark.parametrize("scores", [False, True])
 def test_yolo(scores):
     boxes = (Box("dog", 0.87654, 10, 50, 20, 100), Box("cat", 0.5, 0, 0, 5, 25))
-    lines = formats.yolo(Detected("x/a.png", 20, 100, boxes), {"cat": 0, "dog": 1}, scores).splitlines()
-    assert [line.split()[5:] for line in lines] == ([["0.8765"], ["0.5000"]] if scores else [[], []])
+    lines = formats.yolo(
+        Detected("x/a.png", 20, 100, boxes), {"cat": 0, "dog": 1}, scores
+    ).splitlines()
+    assert [line.split()[5:] for line in lines] == (
+        [["0.8765"], ["0.5000"]] if scores else [[], []]
+    )
     assert lines[0].startswith("1 0.750000 0.750000 0.500000 0.500000")
     read = yolo.parse("\n".join(lines).encode())
     assert (read.labels, read.boxes) == ([1, 0], [[0.5, 0.5, 1, 1], [0, 0, 0.25, 0.25]])
@@ -177,14 +235,19 @@ def test_yolo(scores):
 @pytest.mark.slow
 def test_yolo_can_be_learned_from(model, folder, tmp_path):
     """What a person corrects and gives back as --boxes: the folder, with the pictures beside the texts."""
-    predict(PredictConfig(model, str(folder), f"{tmp_path}/yolo", least_score=0.1, boxes_format="yolo"))
+    predict(
+        PredictConfig(model, str(folder), f"{tmp_path}/yolo", least_score=0.1, boxes_format="yolo")
+    )
     assert sorted(path.name for path in (tmp_path / "yolo/labels").iterdir()) == [
         f"{n}.txt" for n in ("0", "1", "2", "2b", "3")
     ]
     (tmp_path / "yolo/images").mkdir()
     for name in ("0.png", "1.png", "2.png", "2b.png", "3.png"):
         (tmp_path / "yolo/images" / name).write_bytes((folder / name).read_bytes())
-    assert layout.format_of(f"{tmp_path}/yolo") == ("yolo", "5 text files with the names of pictures")
+    assert layout.format_of(f"{tmp_path}/yolo") == (
+        "yolo",
+        "5 text files with the names of pictures",
+    )
     read = yolo.read(DataConfig(dataset=f"yolo:{tmp_path}/yolo"))
     assert read.class_names == ("bar", "square")
     assert read.annotations["1"].names == ["bar"]
@@ -199,7 +262,10 @@ def test_the_drawings(found, folder):
     changed = np.abs(np.asarray(Image.open(out / "drawn/0.jpg")).astype(int) - plain).sum(-1) > 120
     assert changed[17, 4:20].mean() > 0.9  # the lower edge of the box
     assert not changed[20:].any()
-    bar = np.abs(np.asarray(Image.open(out / "drawn/1.jpg")).astype(int) - np.asarray(Image.open(folder / "1.png")))
+    bar = np.abs(
+        np.asarray(Image.open(out / "drawn/1.jpg")).astype(int)
+        - np.asarray(Image.open(folder / "1.png"))
+    )
     assert bar.max() < 60, "a score of 0.4 is in the file, but below --drawn_score"
     assert (out / "sheet.png").read_bytes().startswith(b"\x89PNG")
 
@@ -214,7 +280,9 @@ def test_boxes_on_a_tile_are_where_the_object_is():
 def test_a_box_of_less_than_a_pixel_is_drawn():
     styles = run.styles(["a", "\U0010ffff"])
     assert styles["\U0010ffff"].name == "class 1"  # no font has this letter
-    drawn = run.boxes_on(np.zeros([20, 30, 3], np.uint8), [Box("a", 0.9, 5, 7, 5.4, 7.4)], styles, named=False)
+    drawn = run.boxes_on(
+        np.zeros([20, 30, 3], np.uint8), [Box("a", 0.9, 5, 7, 5.4, 7.4)], styles, named=False
+    )
     assert [5, 7] in np.argwhere(drawn.any(-1)).tolist()
 
 
@@ -223,7 +291,9 @@ def test_16_bit_pictures_are_seen_as_in_training(tmp_path):
     pixels = np.full([20, 30], 500, np.uint16)
     pixels[4:10, 5:25] = 1000  # white among values of 0 to 1000
     Image.fromarray(pixels).save(tmp_path / "deep.png")
-    (found,) = predict(PredictConfig(write_detector(tmp_path / "model", [0, 1000]), f"{tmp_path}/deep.png"))
+    (found,) = predict(
+        PredictConfig(write_detector(tmp_path / "model", [0, 1000]), f"{tmp_path}/deep.png")
+    )
     assert [box[2:] for box in found.boxes] == [(4, 5, 10, 25)]
 
 

@@ -34,7 +34,12 @@ class Extremes(tf.Module):
                 count,
             )
 
-        kinds = (tf.TensorSpec([2, 4]), tf.TensorSpec([2]), tf.TensorSpec([2], tf.int32), tf.TensorSpec([], tf.int32))
+        kinds = (
+            tf.TensorSpec([2, 4]),
+            tf.TensorSpec([2]),
+            tf.TensorSpec([2], tf.int32),
+            tf.TensorSpec([], tf.int32),
+        )
         found = tf.map_fn(one, images, fn_output_signature=kinds)
         return dict(zip(("boxes", "scores", "labels", "count"), found))
 
@@ -54,7 +59,13 @@ def write_classifier(path, several=False, levels=None):
         intensity_range=levels,
     )
     save(HubClassifier(model), str(path))
-    card = {"class_names": NAMES, "resize": 8, "image_size": 8, "multi_label": several, "levels": levels}
+    card = {
+        "class_names": NAMES,
+        "resize": 8,
+        "image_size": 8,
+        "multi_label": several,
+        "levels": levels,
+    }
     pathlib.Path(path, "classifier.json").write_text(json.dumps(card))
     return str(path)
 

@@ -47,7 +47,8 @@ def test_a_full_disk_is_one_line_wherever_it_fills(tmp_path, disk, room):
 
     disk(room)
     with pytest.raises(
-        NotWritten, match=r"p.csv.part: cannot be written \(File too large\); it has what was predicted"
+        NotWritten,
+        match=r"p.csv.part: cannot be written \(File too large\); it has what was predicted",
     ):
         write()
     disk(resource.RLIM_INFINITY)
@@ -59,7 +60,9 @@ def test_a_full_disk_is_one_line_wherever_it_fills(tmp_path, disk, room):
 def test_a_full_disk_behind_standard_output_is_one_line(monkeypatch):
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        with pytest.raises(NotWritten, match=r"^--output=-: standard output cannot be written \(No space left"):
+        with pytest.raises(
+            NotWritten, match=r"^--output=-: standard output cannot be written \(No space left"
+        ):
             formats._print("a\n")
 
 

@@ -12,13 +12,18 @@ def test_the_samples_of_parts_add_up_to_that_of_the_batch(images, places):
     flat = latents.numpy().reshape(-1, 2)
     wanted = flat[:: max(1, len(flat) // 256)][:256]
     half = images // 2
-    parts = [sample_latents(latents[:half], images), sample_latents(latents[half:], images, tf.constant(half))]
+    parts = [
+        sample_latents(latents[:half], images),
+        sample_latents(latents[half:], images, tf.constant(half)),
+    ]
     np.testing.assert_array_equal(sample_latents(latents, images), wanted)
     np.testing.assert_array_equal(parts[0] + parts[1], wanted)
 
 
 def test_statistics_equal_the_covariances():
-    latents = np.random.default_rng(0).normal(1, 2, [8, 2, 2, 6]).astype(np.float32) * np.arange(1, 7)
+    latents = np.random.default_rng(0).normal(1, 2, [8, 2, 2, 6]).astype(np.float32) * np.arange(
+        1, 7
+    )
     flat = latents.reshape(-1, 6)
     eigenvalues = np.linalg.eigvalsh(np.cov(flat.T, bias=True))
     statistics = latent_statistics(tf.constant(flat))
@@ -37,7 +42,8 @@ def test_latents_all_alike_are_zero_not_nan():
 
 
 ALIKE, ONE_DIRECTION, GOOD = (
-    {"feature_std": spread, "effective_rank": rank} for spread, rank in ((0.001, 5.0), (0.5, 1.1), (0.5, 5.0))
+    {"feature_std": spread, "effective_rank": rank}
+    for spread, rank in ((0.001, 5.0), (0.5, 1.1), (0.5, 5.0))
 )
 
 

@@ -42,13 +42,19 @@ def module(tmp_path_factory):
     return str(path), network
 
 
-def test_the_encoder_of_each_replica_and_its_averages_begin_with_the_modules_values(module, two_replicas):
+def test_the_encoder_of_each_replica_and_its_averages_begin_with_the_modules_values(
+    module, two_replicas
+):
     """Of one that was not recomputed, too: that makes no other network."""
     path, network = module
     images = tf.random.stateless_uniform([2, 16, 16, 3], [0, 0])
     np.testing.assert_allclose(network(images), hub.load(path)(images), atol=1e-4)
-    training = Pretraining(replace(TINY, initial_encoder=path, seed=7, recompute=True), two_replicas, 10)
-    averages = dict(zip((v.ref() for v in training.model.trainable_variables), training.average.averages))
+    training = Pretraining(
+        replace(TINY, initial_encoder=path, seed=7, recompute=True), two_replicas, 10
+    )
+    averages = dict(
+        zip((v.ref() for v in training.model.trainable_variables), training.average.averages)
+    )
     assert len(training.model.encoder.variables) == len(network.variables)
     for variable, wanted in zip(training.model.encoder.variables, network.variables):
         begun = [variable, *([averages[variable.ref()]] if variable.trainable else [])]
@@ -69,7 +75,10 @@ def test_another_network_is_refused(module, changed, said):
 
 
 def test_what_is_no_encoder_without_labels_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=f"^--initial_encoder={tmp_path}/none: there is no such directory; released"):
+    with pytest.raises(
+        ConfigError,
+        match=f"^--initial_encoder={tmp_path}/none: there is no such directory; released",
+    ):
         initialize(make_encoder(MODULE), f"{tmp_path}/none")
     labels = dataclasses.replace(PRETRAINED, objective=None, num_train_labels=3, label_fraction=0.1)
     write_card(tmp_path, MODULE, training=labels)
@@ -116,5 +125,8 @@ def test_the_result_and_the_exported_module_say_what_it_began_with(whole, tmp_pa
     assert (card["dataset"], card["step"]) == ("folder:birds", 2)
     assert card["began_as"] == {**PRETRAINED.to_json(), "module": "hub"}
     text = (tmp_path / "exported/README.md").read_text()
-    assert "| began with | `hub`: pre-trained on `photos` without labels (run `pretrain`, step 7) |" in text
+    assert (
+        "| began with | `hub`: pre-trained on `photos` without labels (run `pretrain`, step 7) |"
+        in text
+    )
     assert "(`photos`, `folder:birds`) may extend" in text

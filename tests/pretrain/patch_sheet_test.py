@@ -32,7 +32,9 @@ def config(tmp_path):
     (tmp_path / "pictures").mkdir()
     Image.fromarray(samples.patches(48)[0]).save(tmp_path / "pictures/0.png")
     dataset = f"folder:{tmp_path}/pictures"
-    return replace(PretrainConfig(), dataset=dataset, workdir=str(tmp_path / "run"), augment="none", **SMALL)
+    return replace(
+        PretrainConfig(), dataset=dataset, workdir=str(tmp_path / "run"), augment="none", **SMALL
+    )
 
 
 def test_a_run_leaves_its_sheet_once(config, tmp_path, monkeypatch):
@@ -44,7 +46,9 @@ def test_a_run_leaves_its_sheet_once(config, tmp_path, monkeypatch):
     patch_sheet.write_once(config, source)
 
 
-@pytest.mark.parametrize("error", [OSError("disk full"), tf.errors.InvalidArgumentError(None, None, "no image")])
+@pytest.mark.parametrize(
+    "error", [OSError("disk full"), tf.errors.InvalidArgumentError(None, None, "no image")]
+)
 def test_what_the_machine_fails_is_a_warning(config, tmp_path, monkeypatch, capsys, error):
     def fail(*_):
         raise error
@@ -69,7 +73,11 @@ def test_an_image_with_shapes_details_and_colours_is_chosen(config, tmp_path):
     halves[:24] = 255
     coloured = random.integers(0, 60, [48, 48, 3], dtype=np.uint8)
     coloured[:24, ..., 0] += 150
-    for name, image in {"1": np.full([48, 48, 3], 90, np.uint8), "2": halves, "3": coloured}.items():
+    for name, image in {
+        "1": np.full([48, 48, 3], 90, np.uint8),
+        "2": halves,
+        "3": coloured,
+    }.items():
         Image.fromarray(image).save(tmp_path / f"pictures/{name}.png")
     noise = random.integers(0, 255, [48, 48, 1], dtype=np.uint8).repeat(3, 2)
     Image.fromarray(noise).save(tmp_path / "pictures/0.png")

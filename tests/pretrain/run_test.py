@@ -11,7 +11,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]
 def test_epochs_become_steps_and_the_probe_looks_where_labels_are(tmp_path):
     folder = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 12}, side=24)
     data = {"dataset": f"folder:{folder}", "split": "train", "probe_split": "val", "probe_every": 2}
-    result = pretrain(replace(TINY, workdir=f"{tmp_path}/run", train_steps=0, train_epochs=0.75, **data))
+    result = pretrain(
+        replace(TINY, workdir=f"{tmp_path}/run", train_steps=0, train_epochs=0.75, **data)
+    )
     assert result["step"] == 3  # 12 images, three quarters of them, in batches of 4
     assert result["images"] == 12
     assert 1 / 3 < result["knn"] <= 1

@@ -42,10 +42,18 @@ def _answer(group, norm="layer"):
     gradients = [gradient.numpy() for gradient in tape.gradient(loss, model.trainable_variables)]
     norm = np.sqrt(sum(np.square(gradient).sum() for gradient in gradients))
     assert norm > EIGHT.optimizer.clip_norm == 0.01, "too small to be clipped"
-    statistics = latent_statistics(sample_latents(tf.concat([output.latents for output in outputs], 0), 8))
-    means = {name: np.mean([output.metrics[name] for output in outputs]) for name in outputs[0].metrics}
+    statistics = latent_statistics(
+        sample_latents(tf.concat([output.latents for output in outputs], 0), 8)
+    )
+    means = {
+        name: np.mean([output.metrics[name] for output in outputs]) for name in outputs[0].metrics
+    }
     metrics = {"loss": loss, "gradient_norm": norm, **statistics, **means}
-    return {name: float(value) for name, value in metrics.items()}, [0.01 / norm * g for g in gradients], weights
+    return (
+        {name: float(value) for name, value in metrics.items()},
+        [0.01 / norm * g for g in gradients],
+        weights,
+    )
 
 
 def _step(config, strategy):
@@ -64,7 +72,10 @@ def _step(config, strategy):
     # After one step from zero, Adam's first moment is (1 - beta1) times the clipped gradient.
     moments = [m.numpy() / (1 - config.optimizer.beta1) for m in training.optimizer._momentums]
     graph = step.get_concrete_function(shares).graph.as_graph_def()
-    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    nodes = [
+        *graph.node,
+        *(node for function in graph.library.function for node in function.node_def),
+    ]
     return metrics, moments, {node.op for node in nodes}
 
 
@@ -88,12 +99,16 @@ def test_negatives_and_batch_statistics_are_of_a_group_wherever_it_is(
     strategy = {1: make_strategy("single"), 2: two_replicas, 4: four_replicas}[replicas]
     groups = {"negative_images": group % 8, "norm_images": group if norm == "batch" else 0}
     # With batch norm activations are computed a second time, with the statistics of the same groups.
-    config = replace(GROUPS, **groups, xla=xla, accumulate=parts, norm=norm, recompute=norm == "batch")
+    config = replace(
+        GROUPS, **groups, xla=xla, accumulate=parts, norm=norm, recompute=norm == "batch"
+    )
     metrics, gradients, operations = _step(config, strategy)
     wanted, wanted_gradients, _ = _answer(group, norm)
     assert metrics.keys() == wanted.keys()
     for name, value in wanted.items():
-        assert metrics[name] == pytest.approx(value, rel=1e-3 if name == "effective_rank" else 2e-5, abs=1e-6), name
+        assert metrics[name] == pytest.approx(
+            value, rel=1e-3 if name == "effective_rank" else 2e-5, abs=1e-6
+        ), name
     scale = max(np.abs(g).max() for g in wanted_gradients)
     for ours, theirs in zip(gradients, wanted_gradients):
         np.testing.assert_allclose(ours, theirs, atol=1e-4 * scale)
@@ -104,16 +119,25 @@ def test_negatives_and_batch_statistics_are_of_a_group_wherever_it_is(
 def _deep(monkeypatch, *blocks):
     """Makes 'small' of stacks of so many blocks, as deep as an encoder of the paper or less, and narrow."""
     layers = tuple(networks.Stack(count, 8, 32 << i, 2) for i, count in enumerate(blocks))
-    deep = networks.Architecture(layers, stem_kernel=3, stem_width=16, stem_stride=1, stem_pool=False)
+    deep = networks.Architecture(
+        layers, stem_kernel=3, stem_width=16, stem_stride=1, stem_pool=False
+    )
     monkeypatch.setitem(networks.ARCHITECTURES, "small", deep)
 
 
 @slow
-@pytest.mark.parametrize(("third", "directions"), [(23, 1), (46, 2)], ids=["ResNet-101 of v1", "ResNet-161"])
+@pytest.mark.parametrize(
+    ("third", "directions"), [(23, 1), (46, 2)], ids=["ResNet-101 of v1", "ResNet-161"]
+)
 def test_without_norms_a_deep_encoder_begins_at_chance(third, directions, monkeypatch):
     """With He's start in all kernels the loss was 2e7 on v1's encoder: each block doubled the variance."""
     _deep(monkeypatch, 3, 4, third)
-    settings = {"norm": "none", "directions": directions, "steps_to_ignore": 1, "steps_to_predict": 4}
+    settings = {
+        "norm": "none",
+        "directions": directions,
+        "steps_to_ignore": 1,
+        "steps_to_predict": 4,
+    }
     model = build_model(replace(EIGHT, **settings))
     chance = directions * 3 * np.log(8 * 25)  # offsets x log(candidates)
     assert float(model(_patches(8), training=True).loss) == pytest.approx(chance, rel=0.01)
@@ -146,7 +170,9 @@ def test_groups_that_do_not_divide_the_batch_of_replicas_are_refused():
 @slow
 def test_what_is_compiled_in_float32_asks_for_full_precision():
     """With bfloat16 these are the logits and their two gradients; statistics are sums and need no product."""
-    training = Pretraining(replace(TINY, xla="on", precision="bfloat16"), make_strategy("single"), 10)
+    training = Pretraining(
+        replace(TINY, xla="on", precision="bfloat16"), make_strategy("single"), 10
+    )
     rows = Rows(tf.constant(0), tf.constant(0, tf.int64))
     program = training._gradients.experimental_get_compiler_ir(rows, _patches(4))(stage="hlo")
     products = [line for line in program.splitlines() if re.search(r"= f32\S* dot\(", line)]
@@ -203,6 +229,8 @@ def test_every_objective_says_what_is_of_a_whole_batch_and_exchanges_it():
     assert all(model_class(name).EXCHANGES for name in whole)
 
 
-@pytest.mark.parametrize(("changes", "parts"), [({}, 2), ({"norm": "batch"}, 1), ({"xla": "on"}, 1)])
+@pytest.mark.parametrize(
+    ("changes", "parts"), [({}, 2), ({"norm": "batch"}, 1), ({"xla": "on"}, 1)]
+)
 def test_what_is_encoded_in_parts(changes, parts):
     assert replace(TINY, **changes).parts == parts

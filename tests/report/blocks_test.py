@@ -22,14 +22,26 @@ def test_cells():
     assert text(spread([0.6, 0.7], 200)) == "65.0 ±7.1, n=2 (58 to 72)"
     assert text(spread([0.65], 180, independent=20)) == "65.0 (43 to 82)"  # pictures in 20 groups
     values = [None, 3, 12345, 0.00123, 1234.6, "word", True, {"a": 1}]
-    assert [text(v) for v in values] == ["\N{EN DASH}", "3", "12,345", "0.00123", "1,235", "word", "1", "{'a': 1}"]
+    assert [text(v) for v in values] == [
+        "\N{EN DASH}",
+        "3",
+        "12,345",
+        "0.00123",
+        "1,235",
+        "word",
+        "1",
+        "{'a': 1}",
+    ]
     assert [percent(0.01), percent(0.125), percent(1.0)] == ["1 %", "12.5 %", "100 %"]
     gains = [Gain(5.65), Gain(5.0), Gain(12.3), Gain(0.5), Gain(9.97), Gain(2.0, "more than")]
     assert [text(x) for x in gains] == ["5.7×", "5×", "12×", "0.5×", "10×", "more than 2×"]  # noqa: RUF001
 
 
 def test_the_file_of_a_table_is_unrounded_and_empty_columns_are_gone():
-    labels, ours = Row(["labels", 10, None, 3], "aside"), Row(["ours", Spread(1 / 3, 0.25, 0.5, 2, 0.125), None, None])
+    labels, ours = (
+        Row(["labels", 10, None, 3], "aside"),
+        Row(["ours", Spread(1 / 3, 0.25, 0.5, 2, 0.125), None, None]),
+    )
     shown = table("t", "T", ["Method", "1 %", "2 %", "5 %"], [labels, ours._replace(group="Top-1")])
     assert shown.columns == ["Method", "1 %"]
     fields = {
@@ -52,14 +64,20 @@ def test_a_curve_of_one_point_is_not_drawn():
 @pytest.mark.parametrize(("most", "ends"), [({"accuracy": 100}, True), ({}, False)])
 def test_an_axis_ends_at_the_largest_possible_value(most, ends):
     canvas = Figure()
-    Panels({"accuracy": [Line("a", [(1, 94.0), (2, 100.0)], "cpc")]}, most=most).draw(canvas, plots.THEME)
+    Panels({"accuracy": [Line("a", [(1, 94.0), (2, 100.0)], "cpc")]}, most=most).draw(
+        canvas, plots.THEME
+    )
     assert bool(canvas.axes[0].get_ylim()[1] == 100) is ends
 
 
 def test_healthy_ranges_and_speeds_that_were_not_measured(tmp_path, monkeypatch):
     """A speed of 0 stands for "not measured" and once squeezed all others together at the top of the axis."""
-    metrics = samples.metrics(feature_std=0.5, effective_rank=3.0).replace("}", ', "images_per_second": 0}', 1)
-    metrics = metrics.replace('"effective_rank": 3.0}', '"effective_rank": 3.0, "images_per_second": 80.0}')
+    metrics = samples.metrics(feature_std=0.5, effective_rank=3.0).replace(
+        "}", ', "images_per_second": 0}', 1
+    )
+    metrics = metrics.replace(
+        '"effective_rank": 3.0}', '"effective_rank": 3.0, "images_per_second": 80.0}'
+    )
     flags = "--batch_size=4\n--image_size=64\n--resize=64\n--patch_size=16\n--patch_stride=16\n"
     flags += "--steps_to_ignore=0\n--steps_to_predict=1\n"
     samples.write(tmp_path / "run", samples.pretrain(), metrics__jsonl=metrics, run__flags=flags)

@@ -11,7 +11,11 @@ pytestmark = [pytest.mark.drawn, pytest.mark.usefixtures("undrawn")]
 
 CURVE = [
     {"arm": arm, "labels": labels, "draw": draw, "top1": top1 + draw / 100}
-    for arm, of in {"encoder": {10: 0.4, 80: 0.66}, "untrained": {10: 0.2, 80: 0.3}, "pixels": {80: 0.2}}.items()
+    for arm, of in {
+        "encoder": {10: 0.4, 80: 0.66},
+        "untrained": {10: 0.2, 80: 0.3},
+        "pixels": {80: 0.2},
+    }.items()
     for labels, top1 in of.items()
     for draw in range(3)
 ]
@@ -20,9 +24,18 @@ CURVE = [
 def found_in(tmp_path, **more):
     record = samples.linear(top1=0.68, num_train_labels=100, tested=100, class_mean=0.68, right=68)
     folds = {"folds": 5, "repeats": 5, "strength": 10.0}
-    record |= {"kind": "classify", "multi_label": False, "cross_validation": folds, "curve": CURVE, **more}
+    record |= {
+        "kind": "classify",
+        "multi_label": False,
+        "cross_validation": folds,
+        "curve": CURVE,
+        **more,
+    }
     samples.write(
-        tmp_path / "mine", record, run__json='{"task": "classify", "version": "0.1.0"}', run__flags="--seed=0\n"
+        tmp_path / "mine",
+        record,
+        run__json='{"task": "classify", "version": "0.1.0"}',
+        run__flags="--seed=0\n",
     )
     return collect(str(tmp_path), page.REPORTS)
 
@@ -35,9 +48,15 @@ def test_it_opens_with_its_cross_validation_beside_what_the_curve_says_of_others
     assert first == "With 100 labels it names 68 of 100 new pictures right."
     assert second.startswith("Each of 100 labelled pictures was new once")
     assert "5-fold cross-validation, 5 times" in second
-    assert third == "Of many more such pictures it would name 58 to 76 of 100 right, with a certainty of 95 %."
+    assert (
+        third
+        == "Of many more such pictures it would name 58 to 76 of 100 right, with a certainty of 95 %."
+    )
     bars = files["photos-answer.csv"].splitlines()
-    assert bars[1:3] == ["with pre-training: CPC v2,68.0,100", '"with pre-training, 80 labels",67.0,']
+    assert bars[1:3] == [
+        "with pre-training: CPC v2,68.0,100",
+        '"with pre-training, 80 labels",67.0,',
+    ]
     points = files["photos-more-1.csv"].splitlines()
     assert len([line for line in points if ",with pre-training," in line]) == 2
     assert not [line for line in points if ",on raw pixels," in line and ",10," in line]

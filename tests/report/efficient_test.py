@@ -32,14 +32,19 @@ def test_interpolated(labels, accuracy, factor, bound):
 
 def test_the_first_crossing_counts_and_without_a_baseline_there_is_no_gain():
     """A baseline that dips later had reached the accuracy before."""
-    assert interpolated([(1, 0.1), (10, 0.5), (100, 0.3), (1000, 0.6)], 1, 0.4).factor == pytest.approx(10**0.75)
+    assert interpolated(
+        [(1, 0.1), (10, 0.5), (100, 0.3), (1000, 0.6)], 1, 0.4
+    ).factor == pytest.approx(10**0.75)
     assert interpolated([], 10, 0.5) is None
 
 
 def _gains(metric):
     table = paper.TABLE_2[metric]
     baseline = list(zip(paper.FRACTIONS, table[paper.PIXELS]))
-    return [interpolated(baseline, f, accuracy) for f, accuracy in zip(paper.FRACTIONS, table[paper.CPC])]
+    return [
+        interpolated(baseline, f, accuracy)
+        for f, accuracy in zip(paper.FRACTIONS, table[paper.CPC])
+    ]
 
 
 def test_interpolated_on_the_papers_table():
@@ -56,7 +61,10 @@ def _run(*arguments, **more):
 
 def _rows(runs, name, source="measured"):
     """{first cell: the others} of a table of the page."""
-    tables = {getattr(block, "name", ""): block for block in flat(samples.blocks(report(runs, "photos"), "labels"))}
+    tables = {
+        getattr(block, "name", ""): block
+        for block in flat(samples.blocks(report(runs, "photos"), "labels"))
+    }
     return samples.rows(tables[name], source)
 
 
@@ -85,12 +93,19 @@ def test_a_search_over_networks_is_one_baseline_whatever_it_chose():
 def test_label_propagation_has_rows_of_its_own_and_is_neither_the_baseline_nor_ours():
     runs = [_run(top1=0.5), _run("pixels", top1=0.4)]
     runs += [_run("pixels", 0.1, 0.45, seed, propagation="uda") for seed in (0, 1)]
-    runs += [_run("pixels", f, 0.46, propagation="vat") for f in (0.01, 0.1)] + [_run(top1=0.6, propagation="vat")]
+    runs += [_run("pixels", f, 0.46, propagation="vat") for f in (0.01, 0.1)] + [
+        _run(top1=0.6, propagation="vat")
+    ]
     found = label_curves(runs)
     assert found.ours[0.1].spread("top1").mean == 0.5
     assert [point.spread("top1").mean for point in found.pixels.values()] == [0.4]
     assert set(_rows(runs, "table3")) == {
-        *("pixels", "CPC v2 (fixed)", "CPC v2 (fine-tuned)", "CPC v2 + VAT + entropy min. (fine-tuned)"),
+        *(
+            "pixels",
+            "CPC v2 (fixed)",
+            "CPC v2 (fine-tuned)",
+            "CPC v2 + VAT + entropy min. (fine-tuned)",
+        ),
         *("pixels + unsup. data aug.", "pixels + VAT + entropy min."),
     }
 
@@ -98,13 +113,17 @@ def test_label_propagation_has_rows_of_its_own_and_is_neither_the_baseline_nor_o
 def test_a_short_run_is_no_seed_of_a_longer_one():
     """A page with the demo's runs and the study's shows the study's."""
     study = [_run("pixels", 0.01, 0.7, seed=seed, steps=1500) for seed in (0, 1)]
-    found = label_curves([_run(fraction=0.01, top1=0.8, steps=600), _run("pixels", 0.01, 0.1, steps=600), *study])
+    found = label_curves(
+        [_run(fraction=0.01, top1=0.8, steps=600), _run("pixels", 0.01, 0.1, steps=600), *study]
+    )
     assert found.pixels[0.01].spread("top1").mean == pytest.approx(0.7)
     assert not any(finding.remark for finding in findings(found))
 
 
 def test_the_compared_method_was_measured_at_most_fractions():
-    runs = [_run("a", f) for f in (0.1, 0.2)] + [_run("b", f, trained_by="rotation") for f in (0.1, 0.2, 0.5)]
+    runs = [_run("a", f) for f in (0.1, 0.2)] + [
+        _run("b", f, trained_by="rotation") for f in (0.1, 0.2, 0.5)
+    ]
     assert {point.trained_by for point in label_curves(runs).ours.values()} == {"rotation"}
     assert label_curves(runs).pixels == {}
     runs = [_run("hub", top1=0.5, trained_by="some objective"), _run("pixels", top1=0.4)]

@@ -13,7 +13,11 @@ def test_a_rung_that_saw_one_channel_at_a_time_is_tested_so_with_colour_beside_i
         )
     ]
     *_, table = linear.ladder(runs)
-    assert table.columns[3:6] == ["Right (top-1), %", "Among its first five (top-5), %", "Top-1 in colour, %"]
+    assert table.columns[3:6] == [
+        "Right (top-1), %",
+        "Among its first five (top-5), %",
+        "Top-1 in colour, %",
+    ]
     shown = [[str(value or "-") for value in row.values] for row in table.rows]
     assert [row[0] for row in shown] == ["4_ln", "5_rc"]
     assert [row[3:6] for row in shown] == [["50.0", "100.0", "-"], ["55.0", "80.0", "31.0"]]

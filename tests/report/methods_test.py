@@ -18,7 +18,10 @@ def _names(runs):
 
 
 def test_the_least_independent_pictures_of_several_seeds_count():
-    runs = [_linear("runs/a/hub", 0, tested=60), _linear("runs/b/hub", 1, tested=60, effective=10.0)]
+    runs = [
+        _linear("runs/a/hub", 0, tested=60),
+        _linear("runs/b/hub", 1, tested=60, effective=10.0),
+    ]
     (own,) = methods.methods(runs)
     found = own.spread("top1")
     assert (found.tested, found.independent) == (60, 10)
@@ -28,7 +31,9 @@ def test_seeds_are_one_method():
     (own,) = methods.methods([_linear(f"runs/{name}/hub", seed) for seed, name in enumerate("abc")])
     assert len(own.runs) == 3
     one = [_linear("runs/a/hub", identity=samples.identity("x", 0), seed=seed) for seed in (0, 1)]
-    (own,) = methods.methods([*one, _linear("runs/b/hub", identity=samples.identity("x", 1), seed=1)])
+    (own,) = methods.methods(
+        [*one, _linear("runs/b/hub", identity=samples.identity("x", 1), seed=1)]
+    )
     assert len(own.runs) == 3
 
 
@@ -71,7 +76,10 @@ def test_other_encoders_are_other_methods_whose_titles_tell_them_apart(runs, tit
 
 def test_encoders_of_folders_of_one_name_are_not_seeds():
     """Their cards say 'folder:images', and the page has two folders of that name."""
-    runs = [_linear(f"runs/{n}/hub", identity={**samples.identity("x", n), "dataset": "folder:images"}) for n in (0, 1)]
+    runs = [
+        _linear(f"runs/{n}/hub", identity={**samples.identity("x", n), "dataset": "folder:images"})
+        for n in (0, 1)
+    ]
     assert len(methods.methods(runs)) == 1
     for run in runs:
         run.unclear = True
@@ -88,7 +96,10 @@ def _made(tmp_path, seed, *flags, **more):
 
 def test_runs_of_other_settings_are_not_averaged(tmp_path):
     """The shorter ones, and those that differ from most, say so; a tie is said of both."""
-    usual = [_made(tmp_path, seed, "--augment=none", "--xla=on" if seed else "--xla=off") for seed in (0, 1)]
+    usual = [
+        _made(tmp_path, seed, "--augment=none", "--xla=on" if seed else "--xla=off")
+        for seed in (0, 1)
+    ]
     other = _made(tmp_path, 2, "--augment=full")
     short = _made(tmp_path, 3, "--augment=none", "--train_steps=9", steps=1000)
     found = {method.title: len(method.runs) for method in methods.methods([short, *usual, other])}
@@ -108,14 +119,23 @@ def test_encoders_that_were_pretrained_otherwise_are_not_averaged():
     runs = [_linear("a", n, settings=[f"cpc_tf.pretrain --train_steps={steps} --seed={n}", "export", line])
             for n, steps in enumerate((950, 950, 300))]  # fmt: skip
     assert _names([*runs, _linear("a", 5)]) == ["CPC v2", "CPC v2 (pretrain train_steps=300)"]
-    runs = [_linear(f"{n}", identity={**samples.identity("hub", n), "steps": s}) for n, s in enumerate((900, 900, 30))]
+    runs = [
+        _linear(f"{n}", identity={**samples.identity("hub", n), "steps": s})
+        for n, s in enumerate((900, 900, 30))
+    ]
     assert _names(runs) == ["CPC v2", "CPC v2 (encoder_steps=30)"]
 
 
 def test_methods_are_in_the_order_of_tables():
     encoders = (("pixels", ""), ("random", ""), ("c", "labels"), ("b", "rotation"), ("a", ""))
     found = methods.methods([_linear(encoder, trained_by=by) for encoder, by in encoders])
-    assert [method.trained_by for method in found] == ["cpc", "rotation", "labels", "untrained", "pixels"]
+    assert [method.trained_by for method in found] == [
+        "cpc",
+        "rotation",
+        "labels",
+        "untrained",
+        "pixels",
+    ]
     assert [method.pretrained for method in found] == [True, True, False, False, False]
     assert found[0].spread("top1").mean == 0.9
 
@@ -133,11 +153,17 @@ def test_lengths_that_a_plateau_found_are_no_settings_but_the_longest_is():
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_runs_that_differ_in_a_setting_are_of_two_methods_unless_it_says_that_they_may(task, tmp_path):
+def test_runs_that_differ_in_a_setting_are_of_two_methods_unless_it_says_that_they_may(
+    task, tmp_path
+):
     fields = {field.name: field.metadata for _, field in leaves(TASKS[task].config)}
     for name, metadata in fields.items():
-        runs = [_made(tmp_path, seed, f"--{name}={value}", kind=task) for seed, value in enumerate("ab")]
-        assert (len(_names(runs)) == 1) is (metadata["free_on_resume"] or not metadata["compared"]), name
+        runs = [
+            _made(tmp_path, seed, f"--{name}={value}", kind=task) for seed, value in enumerate("ab")
+        ]
+        assert (len(_names(runs)) == 1) is (
+            metadata["free_on_resume"] or not metadata["compared"]
+        ), name
     # The default keeps runs apart. What has another one is a seed, a place, or stands in the result or its identity.
     assert {name for name, metadata in fields.items() if not metadata["compared"]} <= {
         *("seed", "dataset", "boxes", "labelled", "max_megapixels", "share_records"),

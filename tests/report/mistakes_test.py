@@ -13,7 +13,9 @@ from tests.report import samples
 pytestmark = [pytest.mark.drawn, pytest.mark.usefixtures("undrawn")]
 
 HEAD = "file,class,prediction,probability\n"
-ROWS = "a/1.png,cat,dog,0.6\na/2.png,dog,dog,1.0\na/gone.png,hen,cat,0.9\n../secret.png,hen,cat,0.9\n"
+ROWS = (
+    "a/1.png,cat,dog,0.6\na/2.png,dog,dog,1.0\na/gone.png,hen,cat,0.9\n../secret.png,hen,cat,0.9\n"
+)
 TABLE = f"{HEAD}{ROWS}a/3.png,cat,hen,0.8\n"
 
 
@@ -23,28 +25,50 @@ def _run(tmp_path, table=TABLE, **more):
     Image.new("RGB", (40, 20)).save(tmp_path / "secret.png")
     for number in range(1, 20):
         Image.new("RGB", (40, 20), (10 * number,) * 3).save(tmp_path / f"pictures/a/{number}.png")
-    record = samples.linear(dataset=f"folder:{tmp_path}/pictures", class_names=samples.CLASSES, **more)
+    record = samples.linear(
+        dataset=f"folder:{tmp_path}/pictures", class_names=samples.CLASSES, **more
+    )
     samples.write(tmp_path / "run", record, predictions__csv=table)
     return Run(record, "run", str(tmp_path / "run")), read_predictions(table, samples.CLASSES)
 
 
 def test_the_surest_mistakes_come_first_and_say_what_each_is(tmp_path):
     (figure,) = surest(*_run(tmp_path))
-    assert figure.captions == [("said hen, 80\xa0%", "is cat", "a/3.png"), ("said dog, 60\xa0%", "is cat", "a/1.png")]
-    assert figure.title == "Of 5 pictures 4 were named wrongly; these are the 2 that it was surest of."
+    assert figure.captions == [
+        ("said hen, 80\xa0%", "is cat", "a/3.png"),
+        ("said dog, 60\xa0%", "is cat", "a/1.png"),
+    ]
+    assert (
+        figure.title == "Of 5 pictures 4 were named wrongly; these are the 2 that it was surest of."
+    )
     (tmp_path / "first.png").write_bytes(figure.png)
     pixels = np.asarray(Image.open(tmp_path / "first.png"))
     assert pixels.shape == (SIDE, SIDE, 3)
     assert pixels[SIDE // 2, SIDE // 2].tolist() == [30] * 3
-    assert [(row["file"], row["class"]) for row in figure.data] == [("a/3.png", "cat"), ("a/1.png", "cat")]
+    assert [(row["file"], row["class"]) for row in figure.data] == [
+        ("a/3.png", "cat"),
+        ("a/1.png", "cat"),
+    ]
 
 
 def test_a_page_has_them_each_with_its_caption(tmp_path):
     rows = "".join(f"a/{n}.png,cat,dog,0.{n + 50}\n" for n in range(1, 20))
     run, _ = _run(tmp_path, HEAD + rows)
     files = page.files([run], [], "runs")
-    assert len([name for name in files if name.startswith("pictures-test-mistakes") or "mistakes" in name]) == MOST + 1
-    assert "<span>said dog, 69\xa0%</span><span>is cat</span><span>a/19.png</span>" in files["report.html"]
+    assert (
+        len(
+            [
+                name
+                for name in files
+                if name.startswith("pictures-test-mistakes") or "mistakes" in name
+            ]
+        )
+        == MOST + 1
+    )
+    assert (
+        "<span>said dog, 69\xa0%</span><span>is cat</span><span>a/19.png</span>"
+        in files["report.html"]
+    )
     assert "said dog, 51\xa0%" not in files["report.html"]
 
 

@@ -33,7 +33,10 @@ def test_a_rival_differs_in_pre_training_alone(rivals, sentence):
 def test_of_few_pictures_the_sentence_counts_them():
     few = samples.linear("runs/hub", 0.65, num_train_labels=1, tested=20)
     random = samples.linear("random", 0.5, num_train_labels=1, tested=20)
-    assert _first(few, random) == "With 1 label it names 13 of 20 new pictures right; the same without pre-training 10."
+    assert (
+        _first(few, random)
+        == "With 1 label it names 13 of 20 new pictures right; the same without pre-training 10."
+    )
     refit = {**few, "refit": {"num_train_labels": 21}}
     sentences = " ".join(lead([samples.run(refit)]).sentences)
     assert "only 20 test pictures" in sentences
@@ -57,14 +60,18 @@ def test_other_tasks(record, sentence):
 
 
 def test_the_best_of_several_encoders_is_named():
-    records = [samples.linear(f"x/{name}", top1, trained_by="unknown") for name, top1 in (("lite0", 0.9), ("b1", 0.8))]
+    records = [
+        samples.linear(f"x/{name}", top1, trained_by="unknown")
+        for name, top1 in (("lite0", 0.9), ("b1", 0.8))
+    ]
     found = lead([samples.run(record) for record in records])
     assert "This is the best of 2 encoders, lite0; the others stand below." in found.sentences
 
 
 def test_the_best_model_is_a_pretrained_one_if_there_is_one():
     runs = [
-        samples.run(samples.linear(encoder, top1)) for encoder, top1 in (("pixels", 0.9), ("hub", 0.5), ("random", 0.8))
+        samples.run(samples.linear(encoder, top1))
+        for encoder, top1 in (("pixels", 0.9), ("hub", 0.5), ("random", 0.8))
     ]
     assert best(runs)["encoder"] == "hub"
     assert best(runs[::2])["encoder"] == "pixels"

@@ -31,7 +31,21 @@ class _Page(html.parser.HTMLParser):
 
     VOID = ("meta", "img", "br", "link", "source")
     CELLS, SILENT = ("td", "th"), ("style", "script")
-    LINES = ("tr", "h1", "h2", "h3", "h4", "p", "figcaption", "main", "summary", "li", "dt", "nav", "footer")
+    LINES = (
+        "tr",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "p",
+        "figcaption",
+        "main",
+        "summary",
+        "li",
+        "dt",
+        "nav",
+        "footer",
+    )
 
     def __init__(self, text):
         super().__init__()
@@ -43,7 +57,9 @@ class _Page(html.parser.HTMLParser):
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         self.ids += [attributes["id"]] if "id" in attributes else []
-        self.targets += [attributes[name] for name in ("src", "href", "srcset", "data") if name in attributes]
+        self.targets += [
+            attributes[name] for name in ("src", "href", "srcset", "data") if name in attributes
+        ]
         self.text += (
             "\n"
             if tag in self.LINES
@@ -104,7 +120,11 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     assert {name for name in beside if name.endswith((".csv", ".png"))} < {*shown.targets}
     assert "@import" not in text
     assert "url(" not in text
-    assert len(shown.pictures) == len([path for path in (tmp_path / "report").iterdir() if path.suffix == ".png"]) > 2
+    assert (
+        len(shown.pictures)
+        == len([path for path in (tmp_path / "report").iterdir() if path.suffix == ".png"])
+        > 2
+    )
     assert not [path for path in (tmp_path / "report").iterdir() if path.suffix == ".tmp"]
     rows = csv.DictReader((tmp_path / "report/photos-test-figure1.csv").read_text().splitlines())
     points = {(r["panel"], r["curve"], r["labels (part of all)"], r["value"]) for r in rows}
@@ -112,13 +132,23 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     assert points >= {(panel, "CPC v2", "10", "60.0"), (panel, "pixels", "1000", "70.0")}
     (row,) = (
         row
-        for row in csv.DictReader((tmp_path / "report/photos-test-table2.csv").read_text().splitlines())
+        for row in csv.DictReader(
+            (tmp_path / "report/photos-test-table2.csv").read_text().splitlines()
+        )
         if (row["group"], row["Labels"]) == (panel, "small ResNet trained on pixels")
     )
-    assert [row[f"10 %{end}"] for end in ("", " low", " high", " runs")] == ["51.0", "50.0", "52.0", "2"]
+    assert [row[f"10 %{end}"] for end in ("", " low", " high", " runs")] == [
+        "51.0",
+        "50.0",
+        "52.0",
+        "2",
+    ]
     summary = json.loads((tmp_path / "report/report.json").read_text())
     assert len(summary["runs"]) == 15
-    assert [problem.split(":")[0] for problem in summary["not_read"]] == ["broken/result.json", "unknown/result.json"]
+    assert [problem.split(":")[0] for problem in summary["not_read"]] == [
+        "broken/result.json",
+        "unknown/result.json",
+    ]
     assert len(summary["datasets"]["photos (test)"]["findings"]) == 3
 
 
@@ -140,11 +170,16 @@ def test_equal_runs_are_one(tmp_path):
 def test_folders_of_one_name_are_not_one_dataset():
     """Of two, 90 % and 30 % became one method of 60 %."""
     data = ("folder:/birds/images", "folder:/cars/images")
-    runs = [samples.run(samples.linear("hub", top1, dataset=name)) for name, top1 in zip(data, (0.9, 0.3))]
+    runs = [
+        samples.run(samples.linear("hub", top1, dataset=name))
+        for name, top1 in zip(data, (0.9, 0.3))
+    ]
     runs.append(samples.run(samples.efficient(dataset=f"{data[1]}/")))
     made = page.files(runs, [], "runs")
     shown = json.loads(made["report.json"])["datasets"]
-    assert {name: shown[name]["data"]["table1"][0]["Right (top-1), %"] for name in shown} == dict(zip(data, (90, 30)))
+    assert {name: shown[name]["data"]["table1"][0]["Right (top-1), %"] for name in shown} == dict(
+        zip(data, (90, 30))
+    )
     assert {f"folder-{name}-images-table1.csv" for name in ("birds", "cars")} <= {*made}
 
 
@@ -155,7 +190,9 @@ def test_a_new_task_needs_no_change_of_the_page(monkeypatch):
         Part(45, "counting", "Counting", [], [Finding("things", {"CPC v2": "7"})]),
         Part(75, *TRAINING, [table("quick", "it was quick", ["Run"], [Row(["a"])])]),
     ]
-    monkeypatch.setitem(page.REPORTS, "count", types.SimpleNamespace(NEEDS=(), report=lambda runs, dataset: parts))
+    monkeypatch.setitem(
+        page.REPORTS, "count", types.SimpleNamespace(NEEDS=(), report=lambda runs, dataset: parts)
+    )
     runs = [samples.run({**samples.linear(), "kind": "count"})]
     ((section,), html) = list(page.sections(runs)), page.files(runs, [], "runs")["report.html"]
     assert section.summary[1] == ["things", "7", ""]
@@ -168,7 +205,10 @@ def test_the_summary_says_how_each_figure_was_measured():
     assert next(page.sections([classify])).summary[0][0] == "photos, % by cross-validation"
     both = next(page.sections([classify, samples.run(samples.linear(test_split=""))])).summary
     assert both[0][0] == "photos, %"
-    assert [row[0].split(", top-1 ")[1] for row in both[1:]] == ["by cross-validation", "on test images"]
+    assert [row[0].split(", top-1 ")[1] for row in both[1:]] == [
+        "by cross-validation",
+        "on test images",
+    ]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -198,7 +238,10 @@ def test_a_page_of_runs_with_odd_names_and_values(tmp_path, undrawn):
     made = _report(runs, tmp_path / "report")
     found = json.loads((tmp_path / "report/report.json").read_text(), parse_constant=pytest.fail)
     assert {run["place"] for run in found["runs"]} == {"caf?", "marked"}
-    assert [problem.split(":")[0] for problem in found["not_read"]] == ["deep/result.json", "digits/result.json"]
+    assert [problem.split(":")[0] for problem in found["not_read"]] == [
+        "deep/result.json",
+        "digits/result.json",
+    ]
     assert len(pathlib.Path(made).read_text()) > 1000
 
 
@@ -229,5 +272,7 @@ def test_made_again_it_is_overwritten_even_if_it_was_killed(number, tmp_path, mo
             made("runs/report", 0.75)
     assert len(new) > len(written) == number
     for name in old:
-        assert (tmp_path / "runs/report" / name).read_bytes() == (new if name in written else old)[name]
+        assert (tmp_path / "runs/report" / name).read_bytes() == (new if name in written else old)[
+            name
+        ]
     assert made("runs/report", 0.75) == new

@@ -18,11 +18,18 @@ def found_in(folder):
 
 def test_finds_runs_and_lists(tmp_path):
     samples.all_kinds(tmp_path)
-    (tmp_path / "study.json").write_text(json.dumps([samples.linear(policy="none", loss=0.4), {"kind": "linear"}, 3]))
+    (tmp_path / "study.json").write_text(
+        json.dumps([samples.linear(policy="none", loss=0.4), {"kind": "linear"}, 3])
+    )
     (tmp_path / "labels.json").write_text("[1, 2]")
     runs, problems = found_in(tmp_path)
     kinds = [run["kind"] for run in runs]
-    assert {kind: kinds.count(kind) for kind in set(kinds)} == {"efficient": 6, "linear": 8, "pretrain": 1, "detect": 1}
+    assert {kind: kinds.count(kind) for kind in set(kinds)} == {
+        "efficient": 6,
+        "linear": 8,
+        "pretrain": 1,
+        "detect": 1,
+    }
     assert [run.directory for run in runs if run.get("policy")] == [""]
     assert sorted(problem.split(":")[0] for problem in problems) == [
         "broken/result.json",
@@ -53,7 +60,9 @@ def test_a_run_counts_once(tmp_path):
     samples.write(tmp_path / "copy", record, run__flags="--seed=0\n")
     # With the same figures and time, but other flags: another run.
     samples.write(tmp_path / "seed", record, run__flags="--seed=1\n")
-    (tmp_path / "study.json").write_text(json.dumps([{**record, "rung": "BU", "run": run_id(str(tmp_path / "a"))}]))
+    (tmp_path / "study.json").write_text(
+        json.dumps([{**record, "rung": "BU", "run": run_id(str(tmp_path / "a"))}])
+    )
     runs, _ = found_in(tmp_path)
     assert [(run.place, run.get("rung")) for run in runs] == [("a", "BU"), ("seed", None)]
 
@@ -63,7 +72,10 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
     samples.write(tmp_path / "b", samples.linear(note="x" * 2000))
     monkeypatch.setattr(results, "LARGEST", 2000)
     ((run,), problems) = found_in(tmp_path)
-    assert (run.place, problems) == ("a", ["b/result.json: cannot be read (larger than 2,000 bytes)"])
+    assert (run.place, problems) == (
+        "a",
+        ["b/result.json: cannot be read (larger than 2,000 bytes)"],
+    )
 
 
 WRONG = {
@@ -85,7 +97,9 @@ WRONG = {
     "settings": {"settings": [1]},
     "map_chance": {"map_chance": "x"},
     "levels": {"levels": 3},
-    "best_f1": {"best_f1": {"score": 2, "right": 1, "boxes": 1, "objects": 1, "precision": 1, "recall": 1}},
+    "best_f1": {
+        "best_f1": {"score": 2, "right": 1, "boxes": 1, "objects": 1, "precision": 1, "recall": 1}
+    },
 }
 
 
@@ -151,8 +165,16 @@ def test_a_preset_is_that_of_the_dataset():
 
 
 def test_datasets_of_one_page_have_names_that_tell_them_apart():
-    birds, cells = ["folder:/birds/images", "folder:/cars/images"], ["folder:/x/cells", "voc:/x/cells"]
-    for alike in (birds, cells, ["folder:gs://a/images", "folder:gs://b/images"], ["folder:/x/photos", "photos"]):
+    birds, cells = (
+        ["folder:/birds/images", "folder:/cars/images"],
+        ["folder:/x/cells", "voc:/x/cells"],
+    )
+    for alike in (
+        birds,
+        cells,
+        ["folder:gs://a/images", "folder:gs://b/images"],
+        ["folder:/x/photos", "photos"],
+    ):
         assert dataset_titles(alike) == {name: name for name in alike}
     short = {"photos": "photos", "photos/15200": "photos", "folder:/data/sets/birds/": "birds", "voc/2007": "voc/2007",
              "folder:/fruit/train": "fruit", "cifar10": "cifar10", "folder:": "folder:", "": ""}  # fmt: skip

@@ -23,16 +23,33 @@ def identity(encoder, seed=0, trained_by=""):
     by = trained_by or known.get(encoder.split(":")[0], "cpc")
     parameters = None if by == "pixels" else 218048
     module = "" if by == "pixels" else encoder.split("/")[-1]
-    values = {"architecture": "small", "dataset": "photos/100", "seed": seed, "parameters": parameters}
-    return {"trained_by": by, "method": "CPC v2" if by in ("cpc", "cpc+labels") else "", **values, "module": module}
+    values = {
+        "architecture": "small",
+        "dataset": "photos/100",
+        "seed": seed,
+        "parameters": parameters,
+    }
+    return {
+        "trained_by": by,
+        "method": "CPC v2" if by in ("cpc", "cpc+labels") else "",
+        **values,
+        "module": module,
+    }
 
 
-def efficient(encoder="runs/photos/hub", fraction=0.1, top1=0.5, seed=0, steps=3000, trained_by="", **more):
+def efficient(
+    encoder="runs/photos/hub", fraction=0.1, top1=0.5, seed=0, steps=3000, trained_by="", **more
+):
     phases = {"supervised": {"top1": top1, "top5": 0.9, "steps": steps}}
     if encoder != "pixels":
         frozen = {"top1": top1 - 0.1, "top5": 0.8, "steps": steps}
         phases = {"frozen": frozen, "fine-tuned": {"top1": top1, "top5": 0.9, "steps": 100}}
-    trial = {"phase": next(iter(phases)), "learning_rate": 0.1, "held_out_top1": 0.5, "chosen": True}
+    trial = {
+        "phase": next(iter(phases)),
+        "learning_rate": 0.1,
+        "held_out_top1": 0.5,
+        "chosen": True,
+    }
     return {
         "kind": "efficient", "encoder": encoder, "identity": identity(encoder, seed, trained_by), "backbone": "small",
         "dataset": "photos", "num_classes": 6, "class_names": CLASSES, "label_fraction": fraction,
@@ -79,16 +96,34 @@ def all_kinds(folder):
     for fraction, top1 in PIXELS.items():
         write(folder / f"photos/efficient/pixels_{fraction}", efficient("pixels", fraction, top1))
     write(folder / "photos/efficient/pixels_0.1_seed1", efficient("pixels", 0.1, 0.52, seed=1))
-    for encoder, top1 in (("runs/photos/hub", 0.9), ("random:runs/photos/hub", 0.8), ("pixels", 0.4)):
+    for encoder, top1 in (
+        ("runs/photos/hub", 0.9),
+        ("random:runs/photos/hub", 0.8),
+        ("pixels", 0.4),
+    ):
         name = encoder.split(":")[0].replace("/", "_")
         write(folder / f"photos/linear/{name}", linear(encoder, top1), metrics__jsonl=metrics())
-    sick = metrics(feature_std=0.001, effective_rank=1.1, bound=0.1, gradient_norm=1.0, images_per_second=9.0)
-    write(folder / "photos/pretrain", pretrain(), metrics__jsonl=sick + '{"step": 4', run__flags="--seed=0\n")
-    rungs = (("1_v1/0", 0.6, "CPC v1"), ("1_v1/1", 0.7, "CPC v1"), ("3_bu", 0.7, "CPC, 2 directions"))
+    sick = metrics(
+        feature_std=0.001, effective_rank=1.1, bound=0.1, gradient_norm=1.0, images_per_second=9.0
+    )
+    write(
+        folder / "photos/pretrain",
+        pretrain(),
+        metrics__jsonl=sick + '{"step": 4',
+        run__flags="--seed=0\n",
+    )
+    rungs = (
+        ("1_v1/0", 0.6, "CPC v1"),
+        ("1_v1/1", 0.7, "CPC v1"),
+        ("3_bu", 0.7, "CPC, 2 directions"),
+    )
     for place, top1, method in rungs:
         of = {**identity("x", int(place[-1] == "1")), "method": method, "rung": place.split("/")[0]}
         about = {"test_split": "train[:10]", "made": {"date": "2026-11-20", "commit": "1a2b3c4d"}}
-        write(folder / f"ladder/{place}", linear(f"runs/ladder/{place}/hub", top1, identity=of, **about))
+        write(
+            folder / f"ladder/{place}",
+            linear(f"runs/ladder/{place}/hub", top1, identity=of, **about),
+        )
     write(folder / "ladder/study", linear("runs/ladder/hub", 0.75, rung="BU"))
     write(folder / "voc/cpc", detect())
     write(folder / "unknown", {"kind": "dance"})
@@ -110,14 +145,25 @@ def odd_kinds(folder):
         about = {"tested": 20, "class_mean": 0.5, "largest_class": 0.95, "classes": classes}
         table = "file,class,prediction,probability\na/1.png,cat,dog,0.9031\na/2.png,hen,hen,0.4\n"
         record = efficient(seed=seed, top1=0.95, dataset="folder:/x/<b>birds", **about)
-        write(few, record, predictions__csv=table, run__flags=f"--seed={seed}\n", map__csv="x,y,label\n0.5,1.5,2\n")
+        write(
+            few,
+            record,
+            predictions__csv=table,
+            run__flags=f"--seed={seed}\n",
+            map__csv="x,y,label\n0.5,1.5,2\n",
+        )
         for name in ("predictions", "map"):
             (few / f"{name}.png").write_bytes(PNG + f"{name} {seed}".encode())
         for phase in ("frozen", "fine-tuned"):
             (few / phase).mkdir()
             (few / phase / "metrics.jsonl").write_text(metrics())
     for kind in (linear, efficient):
-        record = {**kind(dataset="folder:/x/multi"), "multi_label": True, "phases": {}, "search": []}
+        record = {
+            **kind(dataset="folder:/x/multi"),
+            "multi_label": True,
+            "phases": {},
+            "search": [],
+        }
         record = {name: value for name, value in record.items() if name not in ("top1", "top5")}
         scores = {"map": 0.6, "micro_f1": 0.5, "map_chance": 0.2, "tested": 50}
         write(folder / f"multi/{kind.__name__}", {**record, **scores})
@@ -129,15 +175,26 @@ def odd_kinds(folder):
     for name in ("sheet", "curves"):
         (folder / f"boxes/{name}.png").write_bytes(PNG + name.encode())
     for name, top1 in (("a", 0.8), ("b", 0.9), ("c", 0.7)):  # of folders without a preset
-        write(folder / f"owls/{name}", linear(f"runs/{name}/hub", top1, steps=10, dataset="folder:/x/owls"))
+        write(
+            folder / f"owls/{name}",
+            linear(f"runs/{name}/hub", top1, steps=10, dataset="folder:/x/owls"),
+        )
         (folder / f"owls/{name}/linear.png").write_bytes(PNG + name.encode())
     for place, seed in (("moths/0", 0), ("moths/1", 1), ("other/0", 0)):
         steps = 30 + place.startswith("other")
-        write(folder / place, pretrain(seed=seed, dataset="moths", step=steps, effective_rank=float("nan")))
+        write(
+            folder / place,
+            pretrain(seed=seed, dataset="moths", step=steps, effective_rank=float("nan")),
+        )
         (folder / place / "patches.png").write_bytes(PNG + place.encode())
-    write(folder / "short", linear(top1=0.5, steps=10, num_classes=5, dataset="imagenet2012"))  # few classes: no top-5
+    write(
+        folder / "short", linear(top1=0.5, steps=10, num_classes=5, dataset="imagenet2012")
+    )  # few classes: no top-5
     write(folder / "uda", efficient("pixels", 0.1, 0.45, propagation="uda"))
-    study = [linear(policy="none"), pretrain(seed=4, dataset="study")]  # records without directories
+    study = [
+        linear(policy="none"),
+        pretrain(seed=4, dataset="study"),
+    ]  # records without directories
     (folder / "study.json").write_text(json.dumps(study))
 
 

@@ -26,16 +26,27 @@ def test_each_point_stands_for_as_many_pictures():
 @pytest.mark.parametrize(
     ("calibration", "ends"),
     [
-        ({"fitted": True, "temperature": 1.6, "ece_before": 0.123, "ece": 0.04}, "temperature 1.6, which takes the"),
-        ({"fitted": False, "temperature": 1.0, "ece_before": 0.3, "ece": 0.3}, "what so few leave open (95 %)."),
+        (
+            {"fitted": True, "temperature": 1.6, "ece_before": 0.123, "ece": 0.04},
+            "temperature 1.6, which takes the",
+        ),
+        (
+            {"fitted": False, "temperature": 1.0, "ece_before": 0.3, "ece": 0.3},
+            "what so few leave open (95 %).",
+        ),
         ({"fitted": True, "temperature": "x"}, "what so few leave open (95 %)."),
     ],
 )
 def test_the_caption(calibration, ends):
     ((figure,),) = (
-        part.blocks for part in trust(samples.run({**samples.linear(), "calibration": calibration}), PREDICTIONS)
+        part.blocks
+        for part in trust(
+            samples.run({**samples.linear(), "calibration": calibration}), PREDICTIONS
+        )
     )
-    assert figure.title.startswith("Of the 20 pictures that it was at least 90 % sure of, 20 are right.")
+    assert figure.title.startswith(
+        "Of the 20 pictures that it was at least 90 % sure of, 20 are right."
+    )
     assert ends in figure.title
     assert len(figure.data) == 4
 

@@ -43,7 +43,9 @@ DAMAGE = {
     "no data": lambda data, index: data.unlink(),
     "cut index": lambda data, index: index.write_bytes(index.read_bytes()[:20]),
     "empty index": lambda data, index: index.write_bytes(b""),
-    "huge index": lambda data, index: index.write_bytes(with_footer_of_2_60_bytes(index.read_bytes())),
+    "huge index": lambda data, index: index.write_bytes(
+        with_footer_of_2_60_bytes(index.read_bytes())
+    ),
     "no index": lambda data, index: index.unlink(),
 }
 
@@ -80,11 +82,15 @@ def test_an_error_without_a_text_is_damage_too(run, caplog):
 
 
 @pytest.mark.parametrize(
-    "state", [{"value": tf.Variable([1.0])}, {"other": tf.Variable(1.0)}], ids=["another shape", "another name"]
+    "state",
+    [{"value": tf.Variable([1.0])}, {"other": tf.Variable(1.0)}],
+    ids=["another shape", "another name"],
 )
 def test_a_checkpoint_of_another_network_is_one_line(run, state):
     other = Checkpoints(os.path.dirname(run[0].directory), tf.train.Checkpoint(**state))
-    with pytest.raises(ConfigError, match="--workdir=.*its checkpoint of step 30 is of another network"):
+    with pytest.raises(
+        ConfigError, match="--workdir=.*its checkpoint of step 30 is of another network"
+    ):
         other.restore()
 
 
@@ -101,13 +107,22 @@ def test_what_a_resumed_run_writes_again_is_dropped_and_who_is_not_the_chief_lea
     checkpoints.drop_after(10)
     assert checkpoints.steps() == [10]
     before = sorted(os.listdir(checkpoints.directory))
-    with pytest.MonkeyPatch.context() as patch:  # containers often give all their processes the same id
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # containers often give all their processes the same id
         patch.setattr(os, "getpid", lambda: 1)
         written = []
-        patch.setattr(checkpoints.state, "write", lambda path: written.append(path) or tf.io.gfile.makedirs(path))
+        patch.setattr(
+            checkpoints.state,
+            "write",
+            lambda path: written.append(path) or tf.io.gfile.makedirs(path),
+        )
         for worker in (1, 2):
             checkpoints.save(40, worker)
-    assert [os.path.relpath(path, checkpoints.directory) for path in written] == ["worker_1/step", "worker_2/step"]
+    assert [os.path.relpath(path, checkpoints.directory) for path in written] == [
+        "worker_1/step",
+        "worker_2/step",
+    ]
     assert sorted(os.listdir(checkpoints.directory)) == before
 
 

@@ -16,7 +16,9 @@ def lone(addresses, index):
 def pair(addresses, index):
     """The second ends without a word once both have compared what they know; the first says who is lost."""
     strategy = cluster.connect()
-    members = [cluster.Member("worker", number, address) for number, address in enumerate(addresses)]
+    members = [
+        cluster.Member("worker", number, address) for number, address in enumerate(addresses)
+    ]
     print(cluster.replica_names(strategy), cluster.gathered(strategy, [[index + 5, -1]]).tolist())
     cluster.agree(strategy, lambda: {"--seed": 1})
     try:

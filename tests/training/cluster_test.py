@@ -45,7 +45,9 @@ def start(played, index, addresses):
     """A process that plays something, see cluster_process.py."""
     config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
     environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
-    return processes.start("tests.training.cluster_process", played, index, *addresses, env=environment)
+    return processes.start(
+        "tests.training.cluster_process", played, index, *addresses, env=environment
+    )
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
@@ -58,7 +60,10 @@ def test_who_does_not_come_is_named():
     ends = meet(addresses, {0: 1, 2: 2})
     assert "waited 1 seconds in vain for elsewhere:1 of TF_CONFIG;" in ends[0]
     assert f"in vain for {addresses[0]} of TF_CONFIG" in ends[2]
-    assert f"in vain for {addresses[0]} of TF_CONFIG (Connection refused)" in meet(addresses, {1: 0.5})[1]
+    assert (
+        f"in vain for {addresses[0]} of TF_CONFIG (Connection refused)"
+        in meet(addresses, {1: 0.5})[1]
+    )
     with pytest.raises(ConfigError, match="machine in TF_CONFIG: must be HOST:PORT"):
         cluster._meet(["machine", "other"], 0, 1)
 
@@ -71,7 +76,9 @@ def test_one_that_was_killed_while_it_waited_counts_no_more():
         connection = None
         while connection is None:
             with contextlib.suppress(OSError):
-                connection = socket.create_connection(("localhost", int(addresses[0].split(":")[1])), timeout=5)
+                connection = socket.create_connection(
+                    ("localhost", int(addresses[0].split(":")[1])), timeout=5
+                )
         # Not the number of another process: it does not count either.
         connection.sendall(b"7")
         connection.close()
@@ -100,12 +107,17 @@ def test_one_that_ends_before_tensorflow_connects_does_not_hold_up_the_others():
     cluster._meet(addresses, 1, wait=100)
     _, errors = first.communicate(timeout=100)
     assert first.returncode == -signal.SIGALRM
-    assert "the processes of TF_CONFIG were not connected within 2 seconds; one of them has ended" in errors
+    assert (
+        "the processes of TF_CONFIG were not connected within 2 seconds; one of them has ended"
+        in errors
+    )
 
 
 def test_errors_of_a_lost_worker_become_one():
     lost = tf.errors.UnavailableError(
-        None, None, "Graph execution error:\n\nat node\nCollective ops is aborted by: a timeout\nmore"
+        None,
+        None,
+        "Graph execution error:\n\nat node\nCollective ops is aborted by: a timeout\nmore",
     )
     with (
         pytest.raises(cluster.LostWorker, match=r"from its last checkpoint \(a timeout\)$"),
@@ -128,7 +140,10 @@ def test_the_lost_one_is_named_and_not_those_that_ended_for_its_sake():
         members = [cluster.Member(*name, f"localhost:{port}") for name, port in ports.items()]
         message = "Error reported from /job:chief/task:0: Task /job:worker/replica:0/task:1 heartbeat timeout"
         lost = tf.errors.UnavailableError(None, None, message)
-        with pytest.raises(cluster.LostWorker, match="^localhost:2 has"), cluster.together("multiworker", members):
+        with (
+            pytest.raises(cluster.LostWorker, match="^localhost:2 has"),
+            cluster.together("multiworker", members),
+        ):
             raise lost
         # No process is named, or only one that answers: those that do not.
         assert cluster._lost([], members, 3) == ["localhost:1", "localhost:2"]
@@ -139,8 +154,13 @@ def test_the_lost_one_is_named_and_not_those_that_ended_for_its_sake():
 
 
 def test_the_host_of_a_tpu_is_named_and_a_bucket_is_none():
-    lost = tf.errors.UnavailableError(None, None, "Socket closed, from remote target /job:worker/replica:0/task:3:")
-    with pytest.raises(cluster.LostWorker, match="^host 3 of the TPU has ended"), cluster.together("tpu"):
+    lost = tf.errors.UnavailableError(
+        None, None, "Socket closed, from remote target /job:worker/replica:0/task:3:"
+    )
+    with (
+        pytest.raises(cluster.LostWorker, match="^host 3 of the TPU has ended"),
+        cluster.together("tpu"),
+    ):
         raise lost
     with pytest.raises(tf.errors.UnavailableError), cluster.together("tpu"):
         raise tf.errors.UnavailableError(None, None, "gs://bucket: try again")
@@ -158,7 +178,9 @@ def test_two_processes_tell_who_differs_and_who_is_lost():
     names = [f"CPU:0 of {address}" for address in addresses]
     for output in outputs:
         assert f"{names} [[5, -1], [6, -1]]\n" in output
-        assert f"differ in --split: 0 images at {addresses[0]}, 1 images at {addresses[1]};" in output
+        assert (
+            f"differ in --split: 0 images at {addresses[0]}, 1 images at {addresses[1]};" in output
+        )
     assert f"\n{addresses[1]} has ended or cannot be reached; start the same command" in outputs[0]
 
 
@@ -167,7 +189,11 @@ def ends(monkeypatch):
     """[facts of each process, which is a thread here] -> how each ends: the message of its error, or ''."""
 
     def run(facts):
-        hosts, table, barrier = [f"host{index}:2222" for index in range(len(facts))], {}, threading.Barrier(len(facts))
+        hosts, table, barrier = (
+            [f"host{index}:2222" for index in range(len(facts))],
+            {},
+            threading.Barrier(len(facts)),
+        )
 
         def gather(index, values):
             table[index] = [*values]
@@ -178,7 +204,9 @@ def ends(monkeypatch):
 
         def end(index):
             try:
-                cluster.agree(index, lambda: facts[index])  # the number of the process in place of a strategy
+                cluster.agree(
+                    index, lambda: facts[index]
+                )  # the number of the process in place of a strategy
             except ConfigError as error:
                 return str(error)
             return ""
@@ -192,9 +220,15 @@ def ends(monkeypatch):
 
 
 def test_who_differs_from_most_is_named_to_all_with_what_it_has(ends):
-    same = {"the task": "linear", "--split": "1,200 images, 4 classes, digest 0a1b2c3d", "--seed": 0}
+    same = {
+        "the task": "linear",
+        "--split": "1,200 images, 4 classes, digest 0a1b2c3d",
+        "--seed": 0,
+    }
     assert ends([same] * 3) == [""] * 3
-    found = ends([same, {**same, "--split": "1,100 images, 4 classes, digest 9f8e7d6c", "--seed": 1}, same])
+    found = ends(
+        [same, {**same, "--split": "1,100 images, 4 classes, digest 9f8e7d6c", "--seed": 1}, same]
+    )
     wanted = "differ in --split (and in --seed): 1,100 images, 4 classes, digest 9f8e7d6c at host1:2222, 1,200 images, "
     assert wanted + "4 classes, digest 0a1b2c3d at the others;" in found[0]
     assert found == [found[0]] * 3
@@ -207,7 +241,9 @@ def test_one_process_is_asked_nothing():
 def test_settings_are_compared_but_for_places():
     one, other = (LinearConfig(), replace(LinearConfig(), workdir="/mnt/run", data_dir="/mnt/data"))
     assert cluster.about_settings(one) == cluster.about_settings(other)
-    other = replace(LinearConfig(), steps_per_loop=7)  # free on resume: processes that differ in it would wait for ever
+    other = replace(
+        LinearConfig(), steps_per_loop=7
+    )  # free on resume: processes that differ in it would wait for ever
     assert cluster.about_settings(one) != cluster.about_settings(other)
 
 

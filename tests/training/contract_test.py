@@ -38,21 +38,31 @@ def pretraining(name, strategy, **settings):
     """(trainee, a batch of 4) of an objective or a sum; the options of the others are the same."""
     kind, names = model_class(name), name.split("+")
     side = {} if any(OBJECTIVES[each].PATCHES for each in names) else {"patch_size": 24}
-    own = {key: value for each in names for key, value in samples.OF_OBJECTIVE.get(each, {}).items()}
+    own = {
+        key: value for each in names for key, value in samples.OF_OBJECTIVE.get(each, {}).items()
+    }
     needs = "".join(OBJECTIVES[each].NEEDS for each in names)
     encoder = {"encoder": f"small_{needs}"} if needs else {}
     alike = {"objective": name, "learning_rate": 0.002, "directions": 1}
     config = replace(TINY, **{**alike, **side, **encoder, **own, **settings})
     shapes = {key: [4, *view.shape(config.geometry)] for key, view in kind.VIEW.views.items()}
-    noise = {key: np.random.default_rng(0).integers(0, 256, shape, np.uint8) for key, shape in shapes.items()}
+    noise = {
+        key: np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+        for key, shape in shapes.items()
+    }
     index = {"index": tf.constant([5, 0, 3, 1], tf.int64)} if kind.INDEXED else {}
-    return Pretraining(config, strategy, 10, images=6), {**tf.nest.map_structure(tf.constant, noise), **index}
+    return Pretraining(config, strategy, 10, images=6), {
+        **tf.nest.map_structure(tf.constant, noise),
+        **index,
+    }
 
 
 def linear(strategy, **settings):
     config = replace(LinearConfig(), **{"batch_size": 4, "learning_rate": 0.05, **settings})
     mean_colours = functools.partial(tf.reduce_mean, axis=[3, 4])
-    return LinearTraining(config, lambda grid: mean_colours(tf.cast(grid, tf.float32)), (2, 2, 3), 3, strategy), GRIDS
+    return LinearTraining(
+        config, lambda grid: mean_colours(tf.cast(grid, tf.float32)), (2, 2, 3), 3, strategy
+    ), GRIDS
 
 
 def classification(phase, strategy, **settings):
@@ -77,18 +87,38 @@ SUMS = [SUM, "cpc+vicreg", "relative_position+exemplar+colorization"]
 # Name -> (strategy, settings) -> (trainee, a batch of 4).
 TRAINEES = {
     **{name: functools.partial(pretraining, name) for name in (*OBJECTIVES, *SUMS)},
-    **{f"{name} with batch norm": functools.partial(pretraining, name, norm="batch") for name in ("byol", "vicreg")},
+    **{
+        f"{name} with batch norm": functools.partial(pretraining, name, norm="batch")
+        for name in ("byol", "vicreg")
+    },
     "linear": linear,
-    **{phase: functools.partial(classification, phase) for phase in (FROZEN, FINE_TUNED, SUPERVISED)},
+    **{
+        phase: functools.partial(classification, phase)
+        for phase in (FROZEN, FINE_TUNED, SUPERVISED)
+    },
     "detect": detector,
 }
 # Of each way to compute the gradients of parts: compared with images of other parts, as CPC's are too
 # (tests/pretrain/trainee_test.py), or alone. Parts of a detector are as those of replicas, and classifiers have none.
 IN_PARTS = ["instance", "rotation"]
 # Objectives with a bank or a momentum copy.
-REMEMBERING = ["byol", "cmc", "colorization", "deep_cluster", "instance_bank", "local_aggregation", "moco", "pirl", SUM]
+REMEMBERING = [
+    "byol",
+    "cmc",
+    "colorization",
+    "deep_cluster",
+    "instance_bank",
+    "local_aggregation",
+    "moco",
+    "pirl",
+    SUM,
+]
 REMEMBERING += ["byol with batch norm"]
-HALF = [*((name, "bfloat16") for name in (*OBJECTIVES, "detect")), ("cpc", "float16"), ("detect", "float16")]
+HALF = [
+    *((name, "bfloat16") for name in (*OBJECTIVES, "detect")),
+    ("cpc", "float16"),
+    ("detect", "float16"),
+]
 
 
 class Steps(NamedTuple):
@@ -109,9 +139,13 @@ def train(trainee, batch, steps=2, compiled=False, traced=True):
     strategy = trainee.strategy
     rows = 4 // strategy.num_replicas_in_sync
     shares = strategy.experimental_distribute_values_from_function(
-        lambda context: {name: x[rows * context.replica_id_in_sync_group :][:rows] for name, x in batch.items()}
+        lambda context: {
+            name: x[rows * context.replica_id_in_sync_group :][:rows] for name, x in batch.items()
+        }
     )
-    step = functools.partial(strategy.run, tf.autograph.experimental.do_not_convert(trainee.train_step))
+    step = functools.partial(
+        strategy.run, tf.autograph.experimental.do_not_convert(trainee.train_step)
+    )
     step = tf.function(step, autograph=False, jit_compile=compiled) if traced else step
     losses = []
     for _ in range(steps):
@@ -121,7 +155,9 @@ def train(trainee, batch, steps=2, compiled=False, traced=True):
         assert np.isfinite([*metrics.values()]).all()
         losses.append(metrics["loss"])
     averages = trainee.average.averages if trainee.average else []
-    return Steps(losses, *([variable.numpy() for variable in each] for each in (trainee.trained, averages)))
+    return Steps(
+        losses, *([variable.numpy() for variable in each] for each in (trainee.trained, averages))
+    )
 
 
 @functools.cache
@@ -132,13 +168,17 @@ def as_one_program(name):
 
 def assert_equal(ours, theirs):
     assert len(ours.averages) == len(theirs.averages)
-    for one, other in zip(*([steps.losses, *steps.weights, *steps.averages] for steps in (ours, theirs))):
+    for one, other in zip(
+        *([steps.losses, *steps.weights, *steps.averages] for steps in (ours, theirs))
+    ):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=5e-4)
 
 
 @pytest.mark.parametrize("name", TRAINEES)
 def test_it_learns_as_one_xla_program_and_alike_on_two_replicas_in_parts(name, two_replicas):
-    trainee, batch = TRAINEES[name](two_replicas, xla="off", **({"accumulate": 2} if name in IN_PARTS else {}))
+    trainee, batch = TRAINEES[name](
+        two_replicas, xla="off", **({"accumulate": 2} if name in IN_PARTS else {})
+    )
     if name in (*OBJECTIVES, *SUMS):
         assert set(trainee.metric_names) >= set(model_class(name).FIGURES) - {"knn"}
     ours = train(trainee, batch)
@@ -147,7 +187,9 @@ def test_it_learns_as_one_xla_program_and_alike_on_two_replicas_in_parts(name, t
     assert_equal(ours, as_one_program(name))
 
 
-@pytest.mark.parametrize("name", [name for name in TRAINEES if name.split()[0] in (*OBJECTIVES, *SUMS)])
+@pytest.mark.parametrize(
+    "name", [name for name in TRAINEES if name.split()[0] in (*OBJECTIVES, *SUMS)]
+)
 def test_an_objective_trains_alike_on_four_replicas(name, four_replicas):
     """An image each: whatever is compared or normalized, each replica needs what the others have."""
     assert_equal(train(*TRAINEES[name](four_replicas, xla="off")), as_one_program(name))

@@ -56,11 +56,15 @@ def test_without_feeds_the_input_is_computed_here(named):
     assert through() == [0, 1]
 
 
-@pytest.mark.parametrize("text", ["host", "host:x", "host:0", "host:65536", "a:1,:2", "a:1,b:2,c:3"])
+@pytest.mark.parametrize(
+    "text", ["host", "host:x", "host:0", "host:65536", "a:1,:2", "a:1,b:2,c:3"]
+)
 def test_what_does_not_name_a_server_for_each_host_is_refused(text, named):
     named(text)
     why = (
-        "names 3 input servers; this run needs 2, one for" if "c" in text else "must be HOST:PORT for .*, or :PORT for"
+        "names 3 input servers; this run needs 2, one for"
+        if "c" in text
+        else "must be HOST:PORT for .*, or :PORT for"
     )
     with pytest.raises(ConfigError, match=f"^CPC_TF_FEED=[^ ]*: {why}"):
         through(SECOND)
@@ -71,7 +75,8 @@ def test_a_server_that_does_not_answer_is_named_and_lies_beside_its_host(named, 
         port = closed.getsockname()[1]
     named(f":{port}")
     with pytest.raises(
-        feeds.LostFeed, match=f"the input server at localhost:{port} does not answer for 0 s .Connection refused"
+        feeds.LostFeed,
+        match=f"the input server at localhost:{port} does not answer for 0 s .Connection refused",
     ):
         through(SECOND, hosts=["elsewhere", "localhost"])
     with pytest.raises(feeds.LostFeed, match=f"the input server at localhost:{port} "):
@@ -87,11 +92,15 @@ def test_a_server_that_does_not_answer_is_named_and_lies_beside_its_host(named, 
     ({"dispatcher": 1, "has": {"TensorFlow": "2.3"}}, KNOWN, ConfigError, "has TensorFlow 2.3, this run .*start it"),
     ({"dispatcher": 1, "has": {}}, b"0123456789abcdeF", ConfigError, "has another secret .*need the same"),
 ])  # fmt: skip
-def test_what_does_not_serve_this_run_is_refused(answer, signed_with, error, message, named, answering, secret):
+def test_what_does_not_serve_this_run_is_refused(
+    answer, signed_with, error, message, named, answering, secret
+):
     secret(KNOWN)
     port = answering(answer, signed_with)
     named(f"localhost:{port}")
-    with pytest.raises(error, match=f"^CPC_TF_FEED: the input server at localhost:{port} {message}"):
+    with pytest.raises(
+        error, match=f"^CPC_TF_FEED: the input server at localhost:{port} {message}"
+    ):
         through()
 
 
@@ -126,7 +135,9 @@ def test_a_secret_that_is_none_is_refused(content, mode, message, secret, monkey
     ("secret_of_sender", "number", "change"),
     [(b"other", "1", {}), (b"", "1", {}), (b"same", "2", {}), (b"same", "1", {"host": "changed"})],
 )
-def test_what_was_not_signed_with_the_secret_and_the_number_is_refused(secret_of_sender, number, change):
+def test_what_was_not_signed_with_the_secret_and_the_number_is_refused(
+    secret_of_sender, number, change
+):
     ours, theirs = socket.socketpair()
     with ours, theirs:
         feeds.send(theirs, {"host": "a"}, b"same", "1")
@@ -150,5 +161,7 @@ def test_pictures_that_python_decodes_are_refused(monkeypatch):
     with pytest.raises(tf.errors.InvalidArgumentError):
         read()
     monkeypatch.setattr(feeds, "_open", [socket.socket()])
-    with pytest.raises(ConfigError, match="--dataset has WebP, TIFF or BMP, which input servers cannot de"):
+    with pytest.raises(
+        ConfigError, match="--dataset has WebP, TIFF or BMP, which input servers cannot de"
+    ):
         read()

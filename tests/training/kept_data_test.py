@@ -51,7 +51,9 @@ def but(changed, *gone):
         (but({"1.jpg": [9999, "cat"]}), ["1 file was changed: 1.jpg (11 bytes, now 9,999)"]),
         (
             but({f"{i}.jpg": [10 + i, "dog"] for i in range(8)}),
-            ["4 labels were changed: 1.jpg (cat, now dog), 3.jpg (cat, now dog), 5.jpg (cat, now dog) and 1 more"],
+            [
+                "4 labels were changed: 1.jpg (cat, now dog), 3.jpg (cat, now dog), 5.jpg (cat, now dog) and 1 more"
+            ],
         ),
         (but({"1.jpg": [11, ""]}), ["1 label was changed: 1.jpg (cat, now none)"]),
         (
@@ -87,11 +89,16 @@ def test_what_is_no_file_is_said_too(monkeypatch):
     assert differences(before, more) == ["1 class was added: emu"]
     assert differences(more, before) == ["1 class was removed: emu"]
     other = inventories(CATS_AND_DOGS, class_names=("dog", "cat"), edition="pets/1.0.0")
-    assert differences(before, other) == ["--split: files, their sizes, labels or the order of classes"]
+    assert differences(before, other) == [
+        "--split: files, their sizes, labels or the order of classes"
+    ]
     boxes = [inventories({"1.jpg": [1, mark]}, marked="boxes") for mark in "ab"]
     assert differences(*boxes) == ["1 image was given other boxes: 1.jpg"]
     # A split that one of them alone has is not compared: another --probe_split.
-    assert differences({"--probe_split=a": before["--split"]}, {"--probe_split=b": more["--split"]}) == []
+    assert (
+        differences({"--probe_split=a": before["--split"]}, {"--probe_split=b": more["--split"]})
+        == []
+    )
     # Of very many files only the number is known, and whether all are the same.
     monkeypatch.setattr(sources, "MOST_LISTED", 8)
     many = inventories(but({"8.jpg": [1, "cat"]}), edition="pets/1.0.0")
@@ -125,13 +132,19 @@ def test_a_run_that_has_begun_refuses_other_data_and_says_whether_it_has_ended(k
     recorded = pathlib.Path(keep(CATS_AND_DOGS).file(FILE)).read_bytes()
     said = r"^--workdir=\S+: holds a run that began with other data: 1 label was changed: 1.jpg \(cat, now dog\); put "
     for _ in range(2):
-        with pytest.raises(ConfigError, match=said + "the data back as they were, or take another --workdir"):
+        with pytest.raises(
+            ConfigError, match=said + "the data back as they were, or take another --workdir"
+        ):
             keep(CHANGED)
     workdir = keep(CATS_AND_DOGS, unlabelled=None, probe_split=Files(CHANGED))
     workdir.finish({"steps": 1})
-    with pytest.raises(ConfigError, match="holds a finished run, which began with other data: 1 label"):
+    with pytest.raises(
+        ConfigError, match="holds a finished run, which began with other data: 1 label"
+    ):
         keep(CHANGED)
-    with pytest.raises(ConfigError, match="1 file was added: 8.jpg"):  # the split that came later is compared as well
+    with pytest.raises(
+        ConfigError, match="1 file was added: 8.jpg"
+    ):  # the split that came later is compared as well
         keep(CATS_AND_DOGS, probe_split=Files(but({**CHANGED, "8.jpg": [1, "cat"]})))
     keep(CATS_AND_DOGS)
     assert recorded != pathlib.Path(workdir.file(FILE)).read_bytes()
@@ -155,15 +168,23 @@ def test_a_run_without_a_record_goes_on_and_has_one_from_then_on(keep, left, cap
 @pytest.mark.parametrize(
     ("kept", "others", "why"),
     [
-        ((1000.0, 1400.0), (1000.0, 1401.0), "began with 1000 to 1400 as .* now give 1000 to 1401; put"),
+        (
+            (1000.0, 1400.0),
+            (1000.0, 1401.0),
+            "began with 1000 to 1400 as .* now give 1000 to 1401; put",
+        ),
         ((1000.0, 1400.0), None, "now give the upper 8 bits"),
         (None, (1000.0, 1400.0), "began with the upper 8 bits"),
     ],
 )
 def test_a_run_keeps_its_intensity_range(kept, others, why, tmp_path):
-    workdir = Workdir(cli.parse(LinearConfig, [f"--workdir={tmp_path}/run", "--encoder=hub"]), "linear")
+    workdir = Workdir(
+        cli.parse(LinearConfig, [f"--workdir={tmp_path}/run", "--encoder=hub"]), "linear"
+    )
     if kept:
-        keep_intensity_range(workdir, (900.0, 1300.0))  # the first start was refused before the run began
+        keep_intensity_range(
+            workdir, (900.0, 1300.0)
+        )  # the first start was refused before the run began
     keep_intensity_range(workdir, kept)
     workdir.begin(0)
     keep_intensity_range(workdir, kept)

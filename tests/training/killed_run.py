@@ -27,7 +27,13 @@ from tests import conformance_test as conformance
 from tests import processes
 from tests.conformance_test import weights
 
-LENGTH = ["--batch_size=2", "--train_steps=12", "--steps_per_loop=1", "--checkpoint_every=2", "--strategy=single"]
+LENGTH = [
+    "--batch_size=2",
+    "--train_steps=12",
+    "--steps_per_loop=1",
+    "--checkpoint_every=2",
+    "--strategy=single",
+]
 CUT = 0.2  # the share of a run's files that a loss of power cuts
 
 
@@ -79,7 +85,9 @@ def kill(task: str, room: pathlib.Path, kills: int, seed: int, power_loss: bool 
         """Returns the exit status, or None if it was killed after a share `moment` of its records."""
         words = [f"--task={task}", f"--room={room}", f"--workdir={workdir}"]
         with log.open("w") as file:
-            child = processes.start("tests.training.killed_run", *words, stdout=file, stderr=subprocess.STDOUT)
+            child = processes.start(
+                "tests.training.killed_run", *words, stdout=file, stderr=subprocess.STDOUT
+            )
         while moment is not None and child.poll() is None and recorded(workdir) < moment * whole:
             time.sleep(0.02)
         if moment is None:

@@ -73,7 +73,11 @@ class Slow(Adder):
 
     def train_step(self, batch):
         loss = super().train_step(batch)["loss"]
-        return {"loss": tf.ensure_shape(tf.numpy_function(lambda x: time.sleep(0.02) or x, [loss], tf.float32), [])}
+        return {
+            "loss": tf.ensure_shape(
+                tf.numpy_function(lambda x: time.sleep(0.02) or x, [loss], tf.float32), []
+            )
+        }
 
 
 def numbers(step, context):
@@ -82,7 +86,9 @@ def numbers(step, context):
 
 def late(step, context):
     """A batch each 100 ms."""
-    return numbers(step, context).map(lambda x: tf.numpy_function(lambda y: time.sleep(0.1) or y, [x], tf.int64))
+    return numbers(step, context).map(
+        lambda x: tf.numpy_function(lambda y: time.sleep(0.1) or y, [x], tf.int64)
+    )
 
 
 def total_of(steps):
@@ -104,7 +110,9 @@ def config(tmp_path):
 
 def train(config, steps, trainee=None, data=numbers, **arguments):
     trainee = trainee or Adder()
-    outcome = loop.train(trainee, data, config.training, steps, Workdir(config, "pretrain"), **arguments)
+    outcome = loop.train(
+        trainee, data, config.training, steps, Workdir(config, "pretrain"), **arguments
+    )
     return trainee, outcome
 
 
@@ -133,7 +141,16 @@ def test_each_step_is_run_once_in_order_by_whichever_session(sessions):
 def test_records_are_means_over_a_device_loop_and_those_of_all_sessions_are_the_outcomes(sessions):
     config, ((_, first), (_, second), (_, third)), _ = sessions
     # Loops end at checkpoints: 0-3, 4-7, 8-9, 10-13, 14-15, and then 16-19, 20-23, 24.
-    wanted = [(4, 1.5), (8, 5.5), (10, 8.5), (14, 11.5), (16, 14.5), (20, 17.5), (24, 21.5), (25, 24.0)]
+    wanted = [
+        (4, 1.5),
+        (8, 5.5),
+        (10, 8.5),
+        (14, 11.5),
+        (16, 14.5),
+        (20, 17.5),
+        (24, 21.5),
+        (25, 24.0),
+    ]
     assert [(record["step"], record["loss"]) for record in second.records] == wanted
     assert second.records == Workdir(config, "pretrain").records()
     assert second.last == second.records[-1]
@@ -196,7 +213,9 @@ def test_what_is_due_between_steps_is_done_too_where_a_run_ended_and_was_made_lo
 @pytest.mark.slow
 def test_a_training_that_has_ended_early_is_saved_and_not_run_again(config):
     for _ in range(2):
-        adder, outcome = train(config, 31, ended=lambda records: any(record["step"] >= 8 for record in records))
+        adder, outcome = train(
+            config, 31, ended=lambda records: any(record["step"] >= 8 for record in records)
+        )
         assert int(adder.total) == total_of(8)
         assert outcome.step == outcome.last["step"] == 8
         assert saved(config) == [8]
@@ -216,7 +235,10 @@ def test_a_signal_before_the_first_record_ends_a_run_at_once(config):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("replicas", "stops", "where"),
-    [(1, 34, "since step 33"), (2, 18, "since step 16, in which the loss of CPU:1 alone was not finite")],
+    [
+        (1, 34, "since step 33"),
+        (2, 18, "since step 16, in which the loss of CPU:1 alone was not finite"),
+    ],
     ids=["one replica", "two replicas"],
 )
 def test_a_loss_that_is_no_number_stops_and_the_first_to_have_it_and_the_last_good_checkpoint_are_named(
@@ -233,7 +255,9 @@ def test_a_loss_that_is_no_number_stops_and_the_first_to_have_it_and_the_last_go
 @pytest.mark.slow
 def test_weights_that_the_last_update_ruined_are_not_saved(config):
     """The losses of all steps were computed before that update."""
-    with pytest.raises(loop.Diverged, match=r"the norm of Variable.* is not finite at step 12.*step_00000010"):
+    with pytest.raises(
+        loop.Diverged, match=r"the norm of Variable.* is not finite at step 12.*step_00000010"
+    ):
         train(config, 12, Huge())
     assert saved(config) == [10]
 
@@ -247,11 +271,16 @@ def test_a_test_whose_loss_is_no_number_is_divergence(config):
 def test_advice_names_flags_that_the_run_has(config):
     """A linear classifier has no warm-up and no precision; a precision that is float32 already is no way out."""
     assert loop.advice(LinearConfig(), ["learning_rate"]) == "Try a smaller --learning_rate"
-    assert loop.advice(config, ["learning_rate"]) == "Try a smaller --learning_rate or some --warmup_steps"
+    assert (
+        loop.advice(config, ["learning_rate"])
+        == "Try a smaller --learning_rate or some --warmup_steps"
+    )
     both = replace(config, warmup_steps=3, precision="bfloat16")
     wanted = "Try a smaller --learning_rate or a longer --warmup_steps or --precision=float32"
     assert loop.advice(both, ["learning_rate"]) == wanted
-    assert loop.advice(LinearConfig(), ["finetune_rate", "encoder_rate"]).endswith("--finetune_rate and --encoder_rate")
+    assert loop.advice(LinearConfig(), ["finetune_rate", "encoder_rate"]).endswith(
+        "--finetune_rate and --encoder_rate"
+    )
 
 
 @pytest.mark.slow
@@ -263,7 +292,13 @@ def test_waiting_for_data_is_recorded_and_said_once(tmp_path, capsys, two_replic
         slow = Slow(two_replicas if replicas == 2 else None)
         _, outcome = train(settings(tmp_path / data.__name__), 12, slow, data)
         shares.append([record["waiting"] for record in outcome.records][1:])
-        said.append([line for line in capsys.readouterr().out.splitlines() if line.startswith("waiting for data: ")])
+        said.append(
+            [
+                line
+                for line in capsys.readouterr().out.splitlines()
+                if line.startswith("waiting for data: ")
+            ]
+        )
     assert np.median(shares[0]) > 0.5 > np.median(shares[1])
     assert [len(lines) for lines in said] == [1, 0]
 
@@ -293,7 +328,9 @@ def test_another_number_of_hosts_that_share_the_records_is_named(tmp_path, caplo
         monkeypatch.setattr(cluster, "hosts", lambda strategy, hosts=hosts: hosts)
         checkpoints = Checkpoints(workdir.path, trainee.checkpoint)
         checkpoints.save(4 + resume(trainee, checkpoints, workdir.records(), 16, workdir))
-    assert "--share_records: from step 8 on 4 hosts share the records, not 2 as before" in caplog.text
+    assert (
+        "--share_records: from step 8 on 4 hosts share the records, not 2 as before" in caplog.text
+    )
 
 
 def test_every_process_resumes_from_the_step_of_the_first(tmp_path, monkeypatch):
@@ -304,14 +341,20 @@ def test_every_process_resumes_from_the_step_of_the_first(tmp_path, monkeypatch)
     checkpoints = Checkpoints(workdir.path, trainee.checkpoint)
     reads = []
     monkeypatch.setattr(
-        checkpoints.state, "read", lambda path, read=checkpoints.state.read: reads.append(path) or read(path)
+        checkpoints.state,
+        "read",
+        lambda path, read=checkpoints.state.read: reads.append(path) or read(path),
     )
-    first = iter([4, 2, 6, 2])  # what all processes add up to: the step, then how many have read, of two starts
+    first = iter(
+        [4, 2, 6, 2]
+    )  # what all processes add up to: the step, then how many have read, of two starts
     monkeypatch.setattr(cluster, "total", lambda strategy, value: next(first))
     assert resume(trainee, checkpoints, [], 16, workdir) == 4
     assert reads == [checkpoints.path(4)]
     assert checkpoints.steps() == [4, 8]  # the first process removes, no other
-    with pytest.raises(ConfigError, match="resumes from step 6, .* all processes must see the same directory"):
+    with pytest.raises(
+        ConfigError, match="resumes from step 6, .* all processes must see the same directory"
+    ):
         resume(trainee, checkpoints, [], 16, workdir)
 
 
@@ -336,31 +379,45 @@ def rate(step, steps):
             [(Schedule(PEAK, drops=[4]), 8), (Schedule(PEAK, drops=[8]), 16)],
             "drops at step 8 in place of drops at step 4. It was 0.01 in the last step and is 0.01 in the next one",
         ),
-        ([(cosine(16), 8), (cosine(16), 16), (cosine(12), 12)], ""),  # as after a kill; nothing is left to train
+        (
+            [(cosine(16), 8), (cosine(16), 16), (cosine(12), 12)],
+            "",
+        ),  # as after a kill; nothing is left to train
     ],
     ids=["longer", "drops", "same"],
 )
-def test_a_schedule_that_is_not_as_it_was_names_the_rate_before_and_after(sessions, said, tmp_path, caplog):
+def test_a_schedule_that_is_not_as_it_was_names_the_rate_before_and_after(
+    sessions, said, tmp_path, caplog
+):
     for schedule, steps in sessions:
         start(tmp_path, schedule, steps)
-    messages = [record.getMessage() for record in caplog.records if "schedule" in record.getMessage()]
+    messages = [
+        record.getMessage() for record in caplog.records if "schedule" in record.getMessage()
+    ]
     assert len(messages) == bool(said)
     assert all(said in message and "\n" not in message for message in messages)
 
 
 def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
     start(tmp_path, Schedule(PEAK, warmup_steps=20), 8)
-    assert "--warmup_steps=20: the run has only 8 steps, at whose end the learning rate is 0.04 in place of 0.1" in (
-        caplog.text
+    assert (
+        "--warmup_steps=20: the run has only 8 steps, at whose end the learning rate is 0.04 in place of 0.1"
+        in (caplog.text)
     )
 
 
-def test_what_else_follows_the_length_of_a_run_is_named_when_that_changes(tmp_path, caplog, monkeypatch):
+def test_what_else_follows_the_length_of_a_run_is_named_when_that_changes(
+    tmp_path, caplog, monkeypatch
+):
     """As a momentum that rises to 1 at the end of the run; the learning rate is constant."""
     monkeypatch.setattr(Line, "follows_length", model_class("byol").FOLLOWS_LENGTH)
     for steps in (8, 16, 20):
         start(tmp_path, Schedule(PEAK), steps)
-    said = [record.getMessage().partition(": ")[2] for record in caplog.records if "schedule" in record.getMessage()]
+    said = [
+        record.getMessage().partition(": ")[2]
+        for record in caplog.records
+        if "schedule" in record.getMessage()
+    ]
     what = "the momentum of the target network follows another schedule, since the length of the run changed"
     assert said == [
         f"from step 8 on {what}: it ends at step 16 in place of step 8",
@@ -371,4 +428,7 @@ def test_what_else_follows_the_length_of_a_run_is_named_when_that_changes(tmp_pa
 @pytest.mark.parametrize("damaged", [5, {}, {"optimizer": {"rate": "x"}}, {"optimizer": 1}])
 def test_a_damaged_record_is_not_compared(damaged):
     now = {"schedules": {"optimizer": cosine(8).get_config()}, "train_steps": 8}
-    assert describe_changes({"schedules": damaged, "train_steps": [damaged]}, now, 4, "the momentum") == []
+    assert (
+        describe_changes({"schedules": damaged, "train_steps": [damaged]}, now, 4, "the momentum")
+        == []
+    )

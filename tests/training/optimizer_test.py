@@ -11,7 +11,10 @@ from cpc_tf.training.optimizer import Schedule, adam, warm_up
         (warm_up(4e-4, "constant", 0, 100), {0: 4e-4, 50: 4e-4, 10**6: 4e-4}),
         (warm_up(1.0, "constant", 10, 100), {0: 0.1, 4: 0.5, 9: 1.0, 10: 1.0}),
         (warm_up(1.0, "cosine", 10, 100), {0: 0.1, 10: 1.0, 55: 0.5, 100: 0.0, 200: 0.0}),
-        (Schedule(2.0, warmup_steps=4, drops=(10, 20.5)), {0: 0.5, 3: 2.0, 9: 2.0, 10: 0.2, 20: 0.2, 21: 0.02}),
+        (
+            Schedule(2.0, warmup_steps=4, drops=(10, 20.5)),
+            {0: 0.5, 3: 2.0, 9: 2.0, 10: 0.2, 20: 0.2, 21: 0.02},
+        ),
     ],
     ids=["constant", "warm-up", "cosine", "drops"],
 )

@@ -10,7 +10,10 @@ from cpc_tf.training.phases import Evaluation, Learned, Length, choose, learned_
 
 def records(*scores):
     """Evaluations at steps 10, 20, ..., with records without evaluations between them."""
-    pairs = [({"step": 10 * n - 5, "loss": 1.0}, {"step": 10 * n, "score": score}) for n, score in enumerate(scores, 1)]
+    pairs = [
+        ({"step": 10 * n - 5, "loss": 1.0}, {"step": 10 * n, "score": score})
+        for n, score in enumerate(scores, 1)
+    ]
     return [record for pair in pairs for record in pair]
 
 
@@ -19,19 +22,45 @@ def records(*scores):
     [
         (1, [0.1, 0.2, 0.3], Length(30), (), False),
         (1, [0.1, 0.2, 0.2], Length(20), (), False),  # as good is not better
-        (1, [0.1, 0.2, 0.2, 0.1], Length(20), (40,), False),  # the drop after the best is none of its length
+        (
+            1,
+            [0.1, 0.2, 0.2, 0.1],
+            Length(20),
+            (40,),
+            False,
+        ),  # the drop after the best is none of its length
         (1, [0.1, 0.2, 0.2, 0.1, 0.3], Length(50, (40,)), (40,), False),
         (1, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2], Length(50, (40,)), (40,), True),
         (1, [0.1, 0.2, 0.2, 0.1, 0.1, 0.1], Length(20), (40,), True),
-        (1, [0.3, 0.1, 0.1, 0.1, 0.1, 0.9], Length(10), (30,), True),  # what comes after the end does not count
+        (
+            1,
+            [0.3, 0.1, 0.1, 0.1, 0.1, 0.9],
+            Length(10),
+            (30,),
+            True,
+        ),  # what comes after the end does not count
         (0, [0.3, 0.1, 0.1, 0.9], Length(10), (), True),
         (3, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2], Length(50, (40,)), (40, 70), False),
         (3, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2, 0.1, 0.2], Length(50, (40,)), (40, 70, 90), False),
-        (3, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2, 0.1, 0.2, 0.4], Length(100, (40, 70, 90)), (40, 70, 90), False),
-        (3, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2, 0.1, 0.2, 0.4, 0, 0], Length(100, (40, 70, 90)), (40, 70, 90), True),
+        (
+            3,
+            [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2, 0.1, 0.2, 0.4],
+            Length(100, (40, 70, 90)),
+            (40, 70, 90),
+            False,
+        ),
+        (
+            3,
+            [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2, 0.1, 0.2, 0.4, 0, 0],
+            Length(100, (40, 70, 90)),
+            (40, 70, 90),
+            True,
+        ),
     ],
 )
-def test_the_rate_drops_at_each_plateau_but_the_last_which_is_the_end(drops, scores, length, drop_steps, ended):
+def test_the_rate_drops_at_each_plateau_but_the_last_which_is_the_end(
+    drops, scores, length, drop_steps, ended
+):
     state = plateau(records(*scores), "score", patience=2, drops=drops)
     assert (state.length, state.drop_steps, state.ended) == (length, drop_steps, ended)
 
@@ -60,12 +89,25 @@ def test_an_evaluation_sets_the_rates_of_what_is_trained_also_after_a_kill():
 
 
 def test_labels_are_learned_when_a_hundred_steps_have_little_loss_whatever_the_length_of_a_record():
-    losses = {10: 0.9, 50: 0.9, 80: 0.05, 100: 0.2, 150: 0.1, 180: 0.05, 200: 0.12, 205: 0.0, 250: 0.3}
+    losses = {
+        10: 0.9,
+        50: 0.9,
+        80: 0.05,
+        100: 0.2,
+        150: 0.1,
+        180: 0.05,
+        200: 0.12,
+        205: 0.0,
+        250: 0.3,
+    }
     shown = [{"step": step, "loss": loss} for step, loss in losses.items()]
     # The means of 1 to 100, 51 to 150, ... are 0.505, 0.105, 0.089 and 0.174.
     assert [learned_at(shown, loss) for loss in (0.05, 0.1, 0.5, 1)] == [None, 200, 150, 100]
     assert learned_at(shown[:6], 0.1) is learned_at([], 1.0) is None
-    for goes_on, ends, dropped in ((False, [200, 205, 250], 5), (True, [150, 180, 200, 205, 250], 0)):
+    for goes_on, ends, dropped in (
+        (False, [200, 205, 250], 5),
+        (True, [150, 180, 200, 205, 250], 0),
+    ):
         lowered = []
         learned = Learned(0.5, lowered.append, goes_on)
         ended = [step for n, step in enumerate(losses, 1) if learned.ended(shown[:n])]
@@ -75,7 +117,10 @@ def test_labels_are_learned_when_a_hundred_steps_have_little_loss_whatever_the_l
 @pytest.mark.parametrize(
     ("trials", "best"),
     [
-        ([(0.5, 0.1), (0.7, 0.9), (0.7, 0.8), (0.6, 0.0)], 2),  # most right, among equals the least loss
+        (
+            [(0.5, 0.1), (0.7, 0.9), (0.7, 0.8), (0.6, 0.0)],
+            2,
+        ),  # most right, among equals the least loss
         ([None, (0.5, 0.1), (0.7, 0.8), None], 2),  # those that diverged are passed over
         ([(0.4, None), (0.3, None), (0.4, None)], 0),  # without a loss the first of equals
     ],
@@ -83,6 +128,8 @@ def test_labels_are_learned_when_a_hundred_steps_have_little_loss_whatever_the_l
 def test_the_best_trial_is_chosen(trials, best):
     made = [{"diverged": True} if trial is None else {"held_out_map": trial[0]} for trial in trials]
     for record, trial in zip(made, trials):
-        record.update({"held_out_loss": trial[1]} if trial and trial[1] is not None else {}, chosen=False)
+        record.update(
+            {"held_out_loss": trial[1]} if trial and trial[1] is not None else {}, chosen=False
+        )
     assert choose(made, "held_out_map") == best
     assert [i for i, record in enumerate(made) if record["chosen"]] == [best]

@@ -18,11 +18,17 @@ def test_single_and_auto_are_one_device_here():
         assert strategy_of(TrainingConfig(strategy=name)) is strategy
 
 
-@pytest.mark.parametrize(("gpus", "batch", "used"), [(1, 32, 1), (2, 32, 2), (3, 32, 2), (8, 12, 6), (5, 7, 1)])
+@pytest.mark.parametrize(
+    ("gpus", "batch", "used"), [(1, 32, 1), (2, 32, 2), (3, 32, 2), (8, 12, 6), (5, 7, 1)]
+)
 def test_auto_uses_as_many_gpus_as_divide_the_batch(gpus, batch, used, monkeypatch):
     made = []
     names = [f"/device:GPU:{number}" for number in range(gpus)]
-    monkeypatch.setattr(tf.config, "list_logical_devices", lambda _: [tf.config.LogicalDevice(n, "GPU") for n in names])
+    monkeypatch.setattr(
+        tf.config,
+        "list_logical_devices",
+        lambda _: [tf.config.LogicalDevice(n, "GPU") for n in names],
+    )
 
     def make(name, tpu, devices):
         made.append((name, devices))
@@ -40,8 +46,12 @@ def test_auto_uses_as_many_gpus_as_divide_the_batch(gpus, batch, used, monkeypat
         (5, 2, "cannot be divided among the 5 replicas of --strategy=mirrored; 5 can"),
     ],
 )
-def test_a_batch_that_replicas_do_not_divide_is_refused_with_those_that_would_do(replicas, batch, why, monkeypatch):
-    monkeypatch.setattr(strategies, "make_strategy", lambda *_: SimpleNamespace(num_replicas_in_sync=replicas))
+def test_a_batch_that_replicas_do_not_divide_is_refused_with_those_that_would_do(
+    replicas, batch, why, monkeypatch
+):
+    monkeypatch.setattr(
+        strategies, "make_strategy", lambda *_: SimpleNamespace(num_replicas_in_sync=replicas)
+    )
     with pytest.raises(ConfigError, match=f"^--batch_size={batch}: {why}$"):
         strategy_of(TrainingConfig(batch_size=batch, strategy="mirrored", deterministic=False))
 
@@ -74,7 +84,9 @@ WITH_CHIEF = {**WORKERS, "chief": ["c:1"], "ps": ["d:1"]}
 
 def _in_cluster(monkeypatch, cluster, *task):
     """Makes this process one of a cluster: the kind of the task, and its index."""
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": dict(zip(("type", "index"), task))}))
+    monkeypatch.setenv(
+        "TF_CONFIG", json.dumps({"cluster": cluster, "task": dict(zip(("type", "index"), task))})
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,15 +108,21 @@ def test_of_several_workers_one_is_the_chief(monkeypatch, cluster, task, chief):
 @pytest.mark.parametrize("task", [("ps", 0), ("chief", 0), ("worker", 2), ()])
 def test_a_process_that_takes_no_part_in_the_training_is_refused(monkeypatch, task):
     _in_cluster(monkeypatch, {**WORKERS, "ps": ["d:1"]}, *task)
-    with pytest.raises(ConfigError, match="^--strategy=multiworker: the task in TF_CONFIG is {.*must be a 'chief'"):
+    with pytest.raises(
+        ConfigError, match="^--strategy=multiworker: the task in TF_CONFIG is {.*must be a 'chief'"
+    ):
         is_chief("multiworker")
 
 
-@pytest.mark.parametrize("cluster", [{"worker": ["a:1", "b:1", "a:1"]}, {"chief": ["a:1"], "worker": ["a:1"]}])
+@pytest.mark.parametrize(
+    "cluster", [{"worker": ["a:1", "b:1", "a:1"]}, {"chief": ["a:1"], "worker": ["a:1"]}]
+)
 def test_two_processes_at_one_address_are_refused(monkeypatch, cluster):
     """They would wait for a third until they give up."""
     _in_cluster(monkeypatch, cluster, "worker", 0)
-    with pytest.raises(ConfigError, match="^--strategy=multiworker: several processes .* have the address a:1;"):
+    with pytest.raises(
+        ConfigError, match="^--strategy=multiworker: several processes .* have the address a:1;"
+    ):
         is_chief("multiworker")
 
 
@@ -115,7 +133,10 @@ def test_two_processes_at_one_address_are_refused(monkeypatch, cluster):
         ("", "is not set"),
         ("{}", "names no processes"),
         ('{"cluster": {"worker": []}}', "names no 'chief' and no 'worker' .only worker"),
-        ('{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}}', "names no 'chief' and no 'worker' .only ps."),
+        (
+            '{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}}',
+            "names no 'chief' and no 'worker' .only ps.",
+        ),
     ],
 )
 def test_several_workers_without_a_cluster_are_refused(monkeypatch, text, why):
@@ -123,25 +144,41 @@ def test_several_workers_without_a_cluster_are_refused(monkeypatch, text, why):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if text is not None:
         monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ConfigError, match=f"^--strategy=multiworker: the environment variable TF_CONFIG {why}"):
+    with pytest.raises(
+        ConfigError, match=f"^--strategy=multiworker: the environment variable TF_CONFIG {why}"
+    ):
         strategy_of(TrainingConfig(strategy="multiworker"))
 
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"cluster": ["a:1"]}', '{"task": 5}', '{"cluster": {"worker": 1}}', '{"cluster": {"worker": "a:1"}}'],
+    [
+        "{",
+        "[]",
+        '{"cluster": ["a:1"]}',
+        '{"task": 5}',
+        '{"cluster": {"worker": 1}}',
+        '{"cluster": {"worker": "a:1"}}',
+    ],
 )
 def test_a_damaged_tf_config_is_one_line(monkeypatch, text):
     monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ConfigError, match="^TF_CONFIG=.*: is not the JSON object that TensorFlow expects$"):
+    with pytest.raises(
+        ConfigError, match="^TF_CONFIG=.*: is not the JSON object that TensorFlow expects$"
+    ):
         is_chief("multiworker")
 
 
-@pytest.mark.parametrize(("cluster", "warned"), [(WORKERS, True), ({"worker": ["a:1"]}, False), ({}, False)])
+@pytest.mark.parametrize(
+    ("cluster", "warned"), [(WORKERS, True), ({"worker": ["a:1"]}, False), ({}, False)]
+)
 def test_a_cluster_that_the_strategy_does_not_use_is_named(monkeypatch, caplog, cluster, warned):
     _in_cluster(monkeypatch, cluster, "worker", 0)
     strategy_of(TrainingConfig(strategy="single"))
-    assert ("TF_CONFIG names 2 processes, but with --strategy=single each trains by itself" in caplog.text) is warned
+    assert (
+        "TF_CONFIG names 2 processes, but with --strategy=single each trains by itself"
+        in caplog.text
+    ) is warned
 
 
 @pytest.mark.parametrize(
@@ -158,7 +195,9 @@ def test_a_cluster_that_the_strategy_does_not_use_is_named(monkeypatch, caplog, 
 def test_parts_share_the_cores(parts, cores, settings, wanted, monkeypatch):
     chosen = []
     for name in ("intra", "inter"):
-        monkeypatch.setattr(tf.config.threading, f"set_{name}_op_parallelism_threads", chosen.append)
+        monkeypatch.setattr(
+            tf.config.threading, f"set_{name}_op_parallelism_threads", chosen.append
+        )
     monkeypatch.setattr(strategies.devices.os, "sched_getaffinity", lambda _: set(range(cores)))
     strategies.share_cores(TrainingConfig(**settings), parts)
     assert chosen == list(wanted or [])

@@ -21,8 +21,21 @@ class Line(Trainee):
 
     metric_names = ("loss", "gradient_norm")
 
-    def __init__(self, strategy, batch_size, xla="off", accumulate=1, precision="float32", rate=0.1, **options):
-        super().__init__(strategy, batch_size, NumericsConfig(xla=xla, accumulate=accumulate, precision=precision))
+    def __init__(
+        self,
+        strategy,
+        batch_size,
+        xla="off",
+        accumulate=1,
+        precision="float32",
+        rate=0.1,
+        **options,
+    ):
+        super().__init__(
+            strategy,
+            batch_size,
+            NumericsConfig(xla=xla, accumulate=accumulate, precision=precision),
+        )
         with strategy.scope():
             self.slope, self.bias = tf.Variable(1.0), tf.Variable(2.0)
         self.set_up(
@@ -98,7 +111,9 @@ def test_steps_are_those_by_hand(replicas, xla, clip, options, two_replicas):
     for average, wanted in zip(trainee.average.averages, averages):
         copies = [float(copy) for copy in strategy.experimental_local_results(average)]
         assert copies == pytest.approx([wanted] * replicas, rel=1e-5)
-        assert average.aggregation == tf.VariableAggregation.NONE  # else replicas would send each other their copies
+        assert (
+            average.aggregation == tf.VariableAggregation.NONE
+        )  # else replicas would send each other their copies
     assert metrics["gradient_norm"] == pytest.approx(norms[-1], rel=1e-5)  # before clipping
     assert int(trainee.step.numpy()) == 3
 
@@ -151,7 +166,9 @@ def test_the_loss_scale_grows_after_many_steps_and_is_resumed(tmp_path):
     trainee.loss_scale.steps.assign(GROWTH - 2)
     steps(trainee)
     assert loss_scale(trainee) == (FIRST, GROWTH - 1)
-    resumed.checkpoint.read(trainee.checkpoint.write(str(tmp_path / "step"))).assert_existing_objects_matched()
+    resumed.checkpoint.read(
+        trainee.checkpoint.write(str(tmp_path / "step"))
+    ).assert_existing_objects_matched()
     steps(resumed)
     assert loss_scale(resumed) == (2 * FIRST, 0)
 

@@ -52,13 +52,22 @@ def test_no_workdir_and_no_run_are_refused(tmp_path):
 
 def test_what_was_derived_is_the_same_when_a_run_goes_on(tmp_path):
     config = cli.parse(LinearConfig, [f"--workdir={tmp_path}", "--encoder=random:x"])
-    first, usual, one = Workdir(config, "linear"), UsualTraining(512, 200, 400), tf.distribute.get_strategy()
+    first, usual, one = (
+        Workdir(config, "linear"),
+        UsualTraining(512, 200, 400),
+        tf.distribute.get_strategy(),
+    )
     began = first.usual(usual, 100, one)
     assert (began.training.batch_size, began.training.train_epochs) == (64, 256)
     first.begin(0)
     assert Workdir(config, "linear").usual(usual, 1000, one) == began
     # A length that is given takes the place of the one before.
-    assert Workdir(replace(config, train_steps=7), "linear").usual(usual, 1000, one).training.steps(1000) == 7
+    assert (
+        Workdir(replace(config, train_steps=7), "linear")
+        .usual(usual, 1000, one)
+        .training.steps(1000)
+        == 7
+    )
 
 
 def test_other_settings_are_refused_by_name(config):
@@ -66,7 +75,9 @@ def test_other_settings_are_refused_by_name(config):
     message = r"--encoder=resnet50: .*run with --encoder=small"
     refused(lambda: Workdir(replace(config, encoder="resnet50"), "pretrain"), message)
     refused(lambda: Workdir(replace(config, encoder="resnet50", seed=3), "pretrain"), "and 1 more")
-    changed = replace(config, steps_per_loop=7, checkpoint_every=3, strategy="single", train_steps=9)
+    changed = replace(
+        config, steps_per_loop=7, checkpoint_every=3, strategy="single", train_steps=9
+    )
     Workdir(changed, "pretrain").begin(0)  # settings that do not change the result
 
 
@@ -83,7 +94,15 @@ def test_metrics_after_the_resumed_step_are_written_again(config):
 
 
 @pytest.mark.parametrize(
-    "tail", ["{", "[]", '{"step": "8"}', '{"step": 8, "loss": null}', "\xff", pytest.param("[" * 99_999, id="deep")]
+    "tail",
+    [
+        "{",
+        "[]",
+        '{"step": "8"}',
+        '{"step": 8, "loss": null}',
+        "\xff",
+        pytest.param("[" * 99_999, id="deep"),
+    ],
 )
 def test_records_end_where_they_are_damaged(config, run, tail):
     with open(run / "metrics.jsonl", "ab") as file:
@@ -95,12 +114,18 @@ def test_records_end_where_they_are_damaged(config, run, tail):
     ("found", "step", "warned"),
     [
         ('{"tensorflow": "2.14.0"}', 20, True),
-        ('{"tensorflow": "2.14.0"}', 0, True),  # as the directory that a run of several phases has above theirs
+        (
+            '{"tensorflow": "2.14.0"}',
+            0,
+            True,
+        ),  # as the directory that a run of several phases has above theirs
         ("{}", 20, False),
         ('{"tensorf', 20, False),
     ],
 )
-def test_a_run_that_goes_on_with_another_tensorflow_says_so_once(config, caplog, found, step, warned):
+def test_a_run_that_goes_on_with_another_tensorflow_says_so_once(
+    config, caplog, found, step, warned
+):
     workdirs._warn_once.cache_clear()
     workdir = Workdir(config, "pretrain")
     write_file(workdir.file("run.json"), found)
@@ -121,7 +146,11 @@ def test_it_says_on_what_and_when_it_began(config, monkeypatch):
     monkeypatch.setattr(provenance, "now", lambda: "2026-11-28 05:58 UTC")
     workdir.begin(5)
     known = read_json(workdir.file("run.json"))
-    assert (known["machine"], known["commit"], known["begun"]) == ("second", "5e6f7a8b", "2026-11-27 05:58 UTC")
+    assert (known["machine"], known["commit"], known["begun"]) == (
+        "second",
+        "5e6f7a8b",
+        "2026-11-27 05:58 UTC",
+    )
 
 
 def test_only_the_chief_writes_and_no_result_is_not_finite(config, tmp_path):
@@ -130,14 +159,18 @@ def test_only_the_chief_writes_and_no_result_is_not_finite(config, tmp_path):
     workdir.record(1, {"loss": 1.0})
     made = {"date", "machine", "version", "tensorflow"}
     result = workdir.finish({"steps": 1})
-    assert made <= set(result.pop("made")) <= {*made, "commit"}  # of an installed package no commit is known
+    assert (
+        made <= set(result.pop("made")) <= {*made, "commit"}
+    )  # of an installed package no commit is known
     assert result == {"kind": "linear", "steps": 1}
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="JSON"):
         workdir.finish({"loss": float("nan")})
 
 
-@pytest.mark.parametrize("content", ["{", "", "[]", '{"kind": "linear"}', "\xff", '{"kind": ["pretrain"]}'])
+@pytest.mark.parametrize(
+    "content", ["{", "", "[]", '{"kind": "linear"}', "\xff", '{"kind": ["pretrain"]}']
+)
 def test_a_damaged_result_is_made_anew(config, run, content, caplog):
     assert Workdir(config, "pretrain").result()["loss"] == 1.0
     assert Workdir(config, "pretrain").result(lambda found: "phases" in found) is None
@@ -156,7 +189,9 @@ def test_a_damaged_result_is_made_anew(config, run, content, caplog):
     ],
 )
 def test_a_run_is_finished_whatever_changes_no_figure(config, run, changed, same):
-    settings = {name: value.format(run) if name == "workdir" else value for name, value in changed.items()}
+    settings = {
+        name: value.format(run) if name == "workdir" else value for name, value in changed.items()
+    }
     workdir = Workdir(replace(config, **settings), "pretrain")
     assert (workdir.result() is not None) == same
     workdir.begin(4)
@@ -187,19 +222,33 @@ def test_damaged_settings_are_one_line(config, run, content):
 
 def test_checkpoints_without_flags_are_refused(config, run):
     (run / "run.flags").unlink()
-    refused(lambda: Workdir(config, "pretrain"), "has checkpoints but no run.flags, which identify the run")
+    refused(
+        lambda: Workdir(config, "pretrain"),
+        "has checkpoints but no run.flags, which identify the run",
+    )
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "events", "run.flags", "metrics.jsonl", "result.json"])
-def test_a_file_in_place_of_a_folder_and_a_folder_in_place_of_a_file_are_refused(config, tmp_path, name):
+@pytest.mark.parametrize(
+    "name", ["checkpoints", "events", "run.flags", "metrics.jsonl", "result.json"]
+)
+def test_a_file_in_place_of_a_folder_and_a_folder_in_place_of_a_file_are_refused(
+    config, tmp_path, name
+):
     wanted, there = ("file", "x") if "." in name else ("folder", "")
     write_file(f"{tmp_path}/run/{name}/{there}".rstrip("/"), "")
     refused(lambda: Workdir(config, "pretrain"), f"{name}: should be a {wanted}; move it away")
 
 
 def test_what_killed_processes_left_is_removed(config, run):
-    left = ["result.json.17.tmp", "checkpoints/step_00000008.data-00000-of-00001", "checkpoints/worker_9/step.index"]
-    left += ["checkpoints/step_00000008.index.tempstate123", "checkpoints/step_00000008_temp/part-00000-of-00001.data"]
+    left = [
+        "result.json.17.tmp",
+        "checkpoints/step_00000008.data-00000-of-00001",
+        "checkpoints/worker_9/step.index",
+    ]
+    left += [
+        "checkpoints/step_00000008.index.tempstate123",
+        "checkpoints/step_00000008_temp/part-00000-of-00001.data",
+    ]
     for name in left:
         write_file(f"{run}/{name}", "")
     for name in ("notes.txt", "my.tmp"):
@@ -225,7 +274,9 @@ def test_what_killed_exports_left_is_removed(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hub", "hub.18.tmp", "hub.old.tmp"]
 
 
-@pytest.mark.parametrize("error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "OOM\nmore")])
+@pytest.mark.parametrize(
+    "error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "OOM\nmore")]
+)
 def test_too_little_memory_is_one_line(config, error):
     said = r"^out of memory \(.*\); --accumulate=2, or more parts, needs less and the run goes on; else a smaller"
     with pytest.raises(OutOfMemory, match=said) as ended, open_run(config, "pretrain"):
@@ -240,18 +291,25 @@ def test_files_are_whole_or_absent(tmp_path):
     assert read_json(str(path)) == {"a": 2}
     (tmp_path / "deep" / "folder").mkdir()
     for place in (f"{path}/below", f"{tmp_path}/deep/folder"):
-        with pytest.raises(NotWritten, match="cannot be written .*; what was saved before is whole") as error:
+        with pytest.raises(
+            NotWritten, match="cannot be written .*; what was saved before is whole"
+        ) as error:
             write_file(place, "x")
     assert error.value.status == 4
     assert sorted(os.listdir(tmp_path / "deep")) == ["folder", "result.json"]
 
 
-@pytest.mark.parametrize("content", [None, "{", "[]", "{}", '{"task": "cooking"}', '{"task": ["linear"]}'])
+@pytest.mark.parametrize(
+    "content", [None, "{", "[]", "{}", '{"task": "cooking"}', '{"task": ["linear"]}']
+)
 def test_no_run_of_a_known_task_is_one_line(content, tmp_path):
     if content:
         (tmp_path / "run.json").write_text(content)
     (tmp_path / "run.flags").write_text("--recipe=soup\n")
-    with pytest.raises(ConfigError, match=r"holds no run of .*linear|run.json(: is damaged| names none of .*linear)"):
+    with pytest.raises(
+        ConfigError,
+        match=r"holds no run of .*linear|run.json(: is damaged| names none of .*linear)",
+    ):
         read_task(str(tmp_path))
 
 

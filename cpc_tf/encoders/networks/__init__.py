@@ -31,11 +31,16 @@ class Architecture:
 def _resnet(*blocks: int, widening: int = 1) -> Architecture:
     """The first len(blocks) stacks of a bottleneck ResNet (He et al. 2016), each layer `widening` times as wide."""
     sizes = ((64, 256, 1), (128, 512, 2), (256, 1024, 2), (512, 2048, 2))
-    stacks = (Stack(n, widening * inner, widening * width, s) for n, (inner, width, s) in zip(blocks, sizes))
+    stacks = (
+        Stack(n, widening * inner, widening * width, s)
+        for n, (inner, width, s) in zip(blocks, sizes)
+    )
     return Architecture(tuple(stacks), stem_width=64 * widening)
 
 
-def _base(width: int = 1024, stem_stride: int = 4, blocks: int = 2, widening: int = 1) -> Architecture:
+def _base(
+    width: int = 1024, stem_stride: int = 4, blocks: int = 2, widening: int = 1
+) -> Architecture:
     sizes = ((16, 64, 1), (32, 128, 2), (128, width, 2))
     stacks = (Stack(blocks, widening * bottleneck, *size) for bottleneck, *size in sizes)
     return Architecture(tuple(stacks), stem_stride=stem_stride, stem_pool=False)
@@ -43,7 +48,9 @@ def _base(width: int = 1024, stem_stride: int = 4, blocks: int = 2, widening: in
 
 ARCHITECTURES = {
     # Sec. 4.1: ResNet-101's third stack (23 x (256 -> 1024)) becomes 46 x (512 -> 4096).
-    "resnet161": Architecture((Stack(3, 64, 256, 1), Stack(4, 128, 512, 2), Stack(46, 512, 4096, 2))),
+    "resnet161": Architecture(
+        (Stack(3, 64, 256, 1), Stack(4, 128, 512, 2), Stack(46, 512, 4096, 2))
+    ),
     "resnet50": _resnet(3, 4, 6, 3),
     # 'v1' is of CPC, not of ResNet: CPC v1 used "only the first 3 stacks of a ResNet-101".
     "resnet101_v1": _resnet(3, 4, 23),
@@ -57,13 +64,19 @@ ARCHITECTURES = {
     "resnet152_x2": _resnet(3, 8, 36, 3, widening=2),
     # Ours, for patches of 12 to 32 px: 0.02 M parameters where the ladder of flags/ablation starts, 0.22 M, and 3.4 M.
     "tiny": Architecture(
-        (Stack(1, 8, 32, 1), Stack(1, 16, 64, 2), Stack(2, 32, 128, 2)), stem_kernel=3, stem_pool=False
+        (Stack(1, 8, 32, 1), Stack(1, 16, 64, 2), Stack(2, 32, 128, 2)),
+        stem_kernel=3,
+        stem_pool=False,
     ),
     "small": Architecture(
-        (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 64, 256, 2)), stem_kernel=3, stem_pool=False
+        (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 64, 256, 2)),
+        stem_kernel=3,
+        stem_pool=False,
     ),
     "medium": Architecture(
-        (Stack(2, 64, 256, 1), Stack(2, 128, 512, 2), Stack(2, 256, 1024, 2)), stem_kernel=3, stem_pool=False
+        (Stack(2, 64, 256, 1), Stack(2, 128, 512, 2), Stack(2, 256, 1024, 2)),
+        stem_kernel=3,
+        stem_pool=False,
     ),
     # 0.9 M, for patches of 32 px: its stem of stride 4 leaves a patch the 8x8 places that 'small' has of 16 px. The
     # others are for smaller patches, or narrower: studies/causes compares them.
@@ -85,7 +98,9 @@ class Entry(NamedTuple):
     """A network."""
 
     network: str  # 'module:class', a `Network`
-    options: tuple[str, ...] = ()  # fields of EncoderConfig that it supports; others must keep their defaults
+    options: tuple[
+        str, ...
+    ] = ()  # fields of EncoderConfig that it supports; others must keep their defaults
     stacks: int = 0  # the largest --output_stack, if that is an option
     from_labels: Mapping[str, Any] = {}  # options of one that is trained on labels from the start
     sees: str = "rgb"  # what it makes of the images it is given, which are RGB: see networks/lab.py
@@ -104,7 +119,10 @@ NETWORKS = {
 }
 # Two networks of an entry, of lightness and of colours: NAME_lab, twice as wide. One of lightness alone: NAME_grey.
 NETWORKS.update(
-    (f"{name}_{sees}", NETWORKS[name]._replace(network="cpc_tf.encoders.networks.lab:Lab", sees=sees, of=name))
+    (
+        f"{name}_{sees}",
+        NETWORKS[name]._replace(network="cpc_tf.encoders.networks.lab:Lab", sees=sees, of=name),
+    )
     for name in ("resnet50", "resnet50_x2", "resnet101_v1", "tiny", "small", "base")
     for sees in ("lab", "grey")
 )

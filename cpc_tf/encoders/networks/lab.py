@@ -70,6 +70,8 @@ class Lab(Network):
 
         def then(x: tf.Tensor, training: bool = False) -> tf.Tensor:
             parts = tf.split(x, len(following), -1)
-            return tf.concat([each(part, training=training) for each, part in zip(following, parts)], -1)
+            return tf.concat(
+                [each(part, training=training) for each, part in zip(following, parts)], -1
+            )
 
         return then

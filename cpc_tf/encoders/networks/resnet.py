@@ -8,7 +8,14 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from cpc_tf.encoders.layers import BatchStatistics, Conv, batch_statistics, make_norm, max_pool, norm_relu
+from cpc_tf.encoders.layers import (
+    BatchStatistics,
+    Conv,
+    batch_statistics,
+    make_norm,
+    max_pool,
+    norm_relu,
+)
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.networks import ARCHITECTURES, Stack
 from cpc_tf.keras import keras
@@ -25,7 +32,15 @@ class Bottleneck(keras.layers.Layer):
     """
 
     def __init__(
-        self, bottleneck: int, width: int, stride: int, project: bool, norm: str, order: str, dtype: str, name
+        self,
+        bottleneck: int,
+        width: int,
+        stride: int,
+        project: bool,
+        norm: str,
+        order: str,
+        dtype: str,
+        name,
     ):
         super().__init__(dtype=dtype, name=name)
         self.order = order
@@ -38,7 +53,9 @@ class Bottleneck(keras.layers.Layer):
             conv(width, 1, dtype=dtype, name="conv3", **start),
         ]
         self.shortcut = conv(width, 1, stride, dtype=dtype, name="shortcut") if project else None
-        self.shortcut_norm = make_norm(norm, dtype, "shortcut_norm") if project and order == "post" else None
+        self.shortcut_norm = (
+            make_norm(norm, dtype, "shortcut_norm") if project and order == "post" else None
+        )
 
     def normalized(self) -> list[tuple[Conv, keras.layers.Layer]]:
         """See `Network.normalized`; in order 'pre' what is added to the shortcut goes to no norm of its own."""
@@ -76,12 +93,21 @@ class ResNet(Network):
         stem = architecture.stem_width, architecture.stem_kernel, architecture.stem_stride
         self.stem = conv(*stem, dtype=dtype, name="stem")
         # A norm after the stem where the blocks do not begin with one, and at the end where they do not end with one.
-        self.stem_norm = make_norm(config.norm, dtype, "stem_norm") if config.block_order == "post" else None
+        self.stem_norm = (
+            make_norm(config.norm, dtype, "stem_norm") if config.block_order == "post" else None
+        )
         self.stacks = [
-            self._stack(stack, architecture.stem_width if i == 0 else architecture.stacks[i - 1].width, dtype, i + 1)
+            self._stack(
+                stack,
+                architecture.stem_width if i == 0 else architecture.stacks[i - 1].width,
+                dtype,
+                i + 1,
+            )
             for i, stack in enumerate(architecture.stacks[:count])
         ]
-        self.final_norm = make_norm(config.norm, dtype, "final_norm") if config.block_order == "pre" else None
+        self.final_norm = (
+            make_norm(config.norm, dtype, "final_norm") if config.block_order == "pre" else None
+        )
         self.feature_dim = architecture.stacks[count - 1].width
 
     def _stack(self, stack: Stack, width_before: int, dtype: str, index: int) -> list[Bottleneck]:
@@ -101,7 +127,10 @@ class ResNet(Network):
 
     def normalized(self) -> list[tuple[Conv, keras.layers.Layer]]:
         stem = [(self.stem, self.stem_norm)] if self.stem_norm else []
-        return [*stem, *(pair for blocks in self.stacks for block in blocks for pair in block.normalized())]
+        return [
+            *stem,
+            *(pair for blocks in self.stacks for block in blocks for pair in block.normalized()),
+        ]
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """See `Network`; also 'stack1', 'stack2', ..., [N, h, w, width]. 'feature_map' is the last one, normalized."""
@@ -117,9 +146,9 @@ class ResNet(Network):
         first = next((i for i in range(1, len(self.stacks)) if endpoint == f"stack{i}"), 0)
         if not first:
             return None
-        return lambda x, training=False: self._from_stack(first, tf.cast(x, self.compute_dtype), training)[
-            "feature_map"
-        ]
+        return lambda x, training=False: self._from_stack(
+            first, tf.cast(x, self.compute_dtype), training
+        )["feature_map"]
 
     def _from_stack(self, first: int, x: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
         """Returns the endpoints of the stacks from index `first` on, whose input is x."""
@@ -141,7 +170,9 @@ class ResNet(Network):
 
         def run(x: tf.Tensor) -> tf.Tensor:
             # The second pass is outside of the context of the first, and must not average the statistics once more.
-            with batch_statistics(**statistics._replace(updated=statistics.updated and next(passes) == 0)._asdict()):
+            with batch_statistics(
+                **statistics._replace(updated=statistics.updated and next(passes) == 0)._asdict()
+            ):
                 return block(x, training=training)
 
         return tf.recompute_grad(run)(x)

@@ -35,7 +35,9 @@ def test_its_networks_see_lightness_and_colours(name, tiny_encoder):
             part = np.split(found[endpoint], len(seen), axis=-1)[i]
             np.testing.assert_allclose(part, value, rtol=1e-3, atol=1e-4, err_msg=endpoint)
     assert found["features"].shape == (2, encoder.feature_dim) == (2, 16 * len(seen))
-    np.testing.assert_allclose(encoder.after("stack1")(found["stack1"]), found["feature_map"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.after("stack1")(found["stack1"]), found["feature_map"], rtol=1e-4, atol=1e-5
+    )
     assert encoder.after("stack2") is None
     assert len(encoder.normalized()) == len(seen) * len(encoder.networks[0].normalized()) > 0
     # Colours are not rounded to half precision before they are computed.
@@ -48,6 +50,12 @@ def test_a_module_of_it_is_read_over(tiny_encoder, tmp_path):
     network = write_module(tmp_path, EncoderConfig(encoder="small_grey", norm="batch"))
     for text in (str(tmp_path), f"graph:{tmp_path}"):
         read = load_feature_maps(text, "feature_map", 16, backbone="small")
-        np.testing.assert_allclose(read(IMAGES), network.endpoints(IMAGES)["feature_map"], rtol=1e-4, atol=1e-5)
-        grey = np.repeat(skimage.color.lab2rgb(skimage.color.rgb2lab(IMAGES) * [1, 0, 0])[..., :1], 3, -1)
-        np.testing.assert_allclose(read(grey.astype(np.float32)), read(IMAGES), rtol=0.02, atol=0.02)
+        np.testing.assert_allclose(
+            read(IMAGES), network.endpoints(IMAGES)["feature_map"], rtol=1e-4, atol=1e-5
+        )
+        grey = np.repeat(
+            skimage.color.lab2rgb(skimage.color.rgb2lab(IMAGES) * [1, 0, 0])[..., :1], 3, -1
+        )
+        np.testing.assert_allclose(
+            read(grey.astype(np.float32)), read(IMAGES), rtol=0.02, atol=0.02
+        )

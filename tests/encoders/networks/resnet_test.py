@@ -50,9 +50,13 @@ def test_convolution_weights(name, millions, feature_dim):
         encoder = make_encoder(EncoderConfig(encoder=name, norm="none"))
         stacks = [list(blocks) for blocks in encoder.stacks]
         # The blocks after the second of a stack are as the second, which alone is traced.
-        assert all(_layers(block) == _layers(blocks[1]) for blocks in stacks for block in blocks[2:])
+        assert all(
+            _layers(block) == _layers(blocks[1]) for blocks in stacks for block in blocks[2:]
+        )
         encoder.stacks = [blocks[:2] for blocks in stacks]
-        shapes = {key: value.shape for key, value in encoder.endpoints(tf.zeros([1, 80, 80, 3])).items()}
+        shapes = {
+            key: value.shape for key, value in encoder.endpoints(tf.zeros([1, 80, 80, 3])).items()
+        }
     weights = _weights(encoder) + sum(len(blocks[2:]) * _weights(blocks[1]) for blocks in stacks)
     assert weights / 1e6 == pytest.approx(millions, abs=0.05)
     assert shapes["features"] == [1, feature_dim]
@@ -60,7 +64,9 @@ def test_convolution_weights(name, millions, feature_dim):
     assert shapes["stack3"][1:3] == ([10, 10] if name in ("small", "medium") else [5, 5])
 
 
-@pytest.mark.parametrize(("norm", "order"), [("layer", "pre"), ("channel", "post"), ("batch", "post"), ("none", "pre")])
+@pytest.mark.parametrize(
+    ("norm", "order"), [("layer", "pre"), ("channel", "post"), ("batch", "post"), ("none", "pre")]
+)
 def test_serves_patches_and_whole_images_with_the_same_weights(order, norm, tiny_encoder):
     settings = EncoderConfig(encoder="small", norm=norm, block_order=order)
     assert make_encoder(dataclasses.replace(settings, output_stack=1))(_images(1)).shape == [1, 8]
@@ -72,18 +78,24 @@ def test_serves_patches_and_whole_images_with_the_same_weights(order, norm, tiny
     assert maps["feature_map"].shape == [2, 10, 7, 16]
     assert [maps[f"stack{i}"].shape[-1] for i in (1, 2)] == [8, 16]
     assert len(encoder.variables) == count
-    np.testing.assert_allclose(maps["features"], tf.reduce_mean(maps["feature_map"], [1, 2]), atol=1e-6)
+    np.testing.assert_allclose(
+        maps["features"], tf.reduce_mean(maps["feature_map"], [1, 2]), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("norm", ["layer", "channel", "batch"])
-def test_a_latent_depends_on_its_own_patch_alone_but_with_batch_norm_in_training(norm, tiny_encoder):
+def test_a_latent_depends_on_its_own_patch_alone_but_with_batch_norm_in_training(
+    norm, tiny_encoder
+):
     encoder = make_encoder(EncoderConfig(encoder="small", norm=norm))
     first = _images(1)
     one, other = (tf.concat([first, _images(3, seed=seed)], 0) for seed in (1, 2))
     difference = np.abs(encoder(one, training=True)[0] - encoder(other, training=True)[0]).max()
     assert difference > 1e-3 if norm == "batch" else difference < 1e-5
     for training in (False,) if norm == "batch" else (False, True):
-        np.testing.assert_allclose(encoder(one, training=training)[0], encoder(first, training=training)[0], atol=1e-5)
+        np.testing.assert_allclose(
+            encoder(one, training=training)[0], encoder(first, training=training)[0], atol=1e-5
+        )
 
 
 @pytest.mark.slow

@@ -39,7 +39,9 @@ def write_call(path):
     module = tf.train.Checkpoint(variables=[kernel, mean, variance], trainable_variables=[kernel])
     module.__call__ = tf.function(call, autograph=False)
     for training in (False, True):
-        module.__call__.get_concrete_function(tf.TensorSpec([None, None, None, 3]), training=training)
+        module.__call__.get_concrete_function(
+            tf.TensorSpec([None, None, None, 3]), training=training
+        )
     tf.saved_model.save(module, path)
     return {"": call(SIGNED).numpy()}
 
@@ -91,9 +93,17 @@ def write_tf1(path):
         pooled = tf1.reduce_mean(tf1.nn.relu(normal), [1, 2])
         inside = tf1.nn.relu(tf1.concat([normal, -normal], 3), "concatenated")
         both = tf1.reduce_mean(inside, [1, 2])
-        outputs = {"default": both[:, :2], "z_mean": both[:, :2], "avepool_feat": pooled, "bn_crelu_feat": both}
+        outputs = {
+            "default": both[:, :2],
+            "z_mean": both[:, :2],
+            "avepool_feat": pooled,
+            "bn_crelu_feat": both,
+        }
         define = tf1.saved_model.predict_signature_def
-        signatures = {"encode": define({"x": images}, outputs), "default": define({"x": images}, {"default": pooled})}
+        signatures = {
+            "encode": define({"x": images}, outputs),
+            "default": define({"x": images}, {"default": pooled}),
+        }
         return images, {**outputs, "normal:0": normal, "concatenated:0": inside}, signatures
 
     for tags in (["train"], []):
@@ -114,7 +124,9 @@ def write_keras(path):
     """A model of Keras, exported as its documentation says, trained for a step, so its statistics are not the first."""
     tf_keras.utils.set_random_seed(0)
     layers = tf_keras.layers
-    model = tf_keras.Sequential([layers.Conv2D(6, 3, 2), layers.BatchNormalization(), layers.GlobalAveragePooling2D()])
+    model = tf_keras.Sequential(
+        [layers.Conv2D(6, 3, 2), layers.BatchNormalization(), layers.GlobalAveragePooling2D()]
+    )
     model.compile("sgd", "mse", run_eagerly=True)
     model.train_on_batch(SIGNED, np.ones([4, 6]))
     model.export(path)
