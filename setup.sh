@@ -76,7 +76,7 @@ printf '#!/bin/sh\nPYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}" exec "%s" -m cpc_t
 chmod +x "$program"
 if [ "$gpu" = 1 ]; then
   if has_driver; then
-    "$folder/bin/python" -m cpc_tf.devices
+    "$folder/bin/python" -m cpc_tf.core.devices
   else
     echo "GPU: not tried, there is no NVIDIA driver here"
   fi

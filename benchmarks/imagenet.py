@@ -92,8 +92,8 @@ def start(folder: pathlib.Path, name: str, more: Sequence[str], began: float, wh
 
     `began`: time at which this process was started.
     """
-    from cpc_tf import cli
-    from cpc_tf.commands import TASKS
+    from cpc_tf.core import cli
+    from cpc_tf.core.commands import TASKS
     from cpc_tf.training import loop
 
     task, *words = STARTS[name].split()
@@ -119,7 +119,7 @@ def start(folder: pathlib.Path, name: str, more: Sequence[str], began: float, wh
 
 
 def _used() -> dict[str, float]:
-    from cpc_tf.files import bytes_read
+    from cpc_tf.core.files import bytes_read
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"peak": peak / 1e9, "read": (bytes_read() or 0) / 1e9}

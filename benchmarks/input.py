@@ -57,7 +57,7 @@ def _size(preset: str) -> tuple[int, int] | None:
 
 
 def _config(preset: str):
-    from cpc_tf import cli
+    from cpc_tf.core import cli
     from cpc_tf.pretrain.config import PretrainConfig
 
     return cli.parse(PretrainConfig, [f"--flagfile={preset}"])

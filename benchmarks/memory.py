@@ -106,10 +106,10 @@ def write_program(path: str, images: int, words: Sequence[str]) -> dict[str, int
     import numpy as np
     import tensorflow as tf
 
-    from cpc_tf import cli, native
+    from cpc_tf.core import cli, native
+    from cpc_tf.core.settings import replace
     from cpc_tf.pretrain.config import PretrainConfig
     from cpc_tf.pretrain.trainee import Pretraining
-    from cpc_tf.settings import replace
     from cpc_tf.training.strategy import make_strategy
     from cpc_tf.training.trainee import Rows
 

@@ -33,8 +33,8 @@ def measure(
 
     These are the medians of some rounds; the time until the first batch is there does not count.
     """
-    from cpc_tf import pictures
-    from cpc_tf.predict.model import Model
+    from cpc_tf.data import pictures
+    from cpc_tf.use.model import Model
 
     model, files = Model(directory), pictures.find(given)
     files = files.take(range(0, len(files), -(-len(files) // most)))

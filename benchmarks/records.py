@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.chips import CHIPS, Chip
-from cpc_tf.files import write_file
+from cpc_tf.core.files import write_file
 from studies.tables import markdown
 
 FILE = pathlib.Path(__file__).with_name("tpu.json")

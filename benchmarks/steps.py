@@ -11,7 +11,7 @@ from unittest import mock
 import tensorflow as tf
 
 from benchmarks.pod import Pod
-from cpc_tf import cli, native
+from cpc_tf.core import cli, native
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import DetectorTraining, build_detector

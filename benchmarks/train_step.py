@@ -149,7 +149,7 @@ def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
     """Returns a function that makes a step of pre-training, and the step's graph."""
     import tensorflow as tf
 
-    from cpc_tf import cli
+    from cpc_tf.core import cli
     from cpc_tf.pretrain.config import PretrainConfig
     from cpc_tf.pretrain.trainee import Pretraining
     from cpc_tf.training.strategy import share_cores, strategy_of

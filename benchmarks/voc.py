@@ -60,8 +60,8 @@ def main(argv) -> None:
 
 def measure(folder: pathlib.Path, images: int, test_images: int, more: list[str]) -> dict:
     """Draws, writes, reads, trains and tests, and prints the seconds of each part; returns detection's result."""
-    from cpc_tf import cli
     from cpc_tf.boxes import canvas
+    from cpc_tf.core import cli
     from cpc_tf.detect import inputs, run
     from cpc_tf.detect.config import DetectConfig
     from cpc_tf.training import loop

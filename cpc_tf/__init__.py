@@ -18,16 +18,16 @@ WINDOWS = "cpc_tf runs on Linux and macOS; on Windows use it inside WSL 2, as do
 # Name -> its module, which is imported at the first use: it imports TensorFlow.
 # __init__.pyi has the same names for type checkers.
 _EXPORTED = {
-    "ConfigError": "cpc_tf.settings",
-    "Encoder": "cpc_tf.embed.encoder",
-    "classify": "cpc_tf.api",
-    "load_encoder": "cpc_tf.api",
-    "Model": "cpc_tf.predict.model",
-    "RunEnded": "cpc_tf.settings",
-    "embed": "cpc_tf.api",
-    "predict": "cpc_tf.api",
-    "pretrain": "cpc_tf.api",
-    "train_classifier": "cpc_tf.api",
+    "ConfigError": "cpc_tf.core.settings",
+    "Encoder": "cpc_tf.encoders.features",
+    "classify": "cpc_tf.use.api",
+    "load_encoder": "cpc_tf.use.api",
+    "Model": "cpc_tf.use.model",
+    "RunEnded": "cpc_tf.core.settings",
+    "embed": "cpc_tf.use.api",
+    "predict": "cpc_tf.use.api",
+    "pretrain": "cpc_tf.use.api",
+    "train_classifier": "cpc_tf.use.api",
 }
 __all__ = [*_EXPORTED]
 
@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
 
 # Four packages have the names of functions. Python sets a package on its parent at its first import, and never again:
 # they are imported now, empty as they are, and from here on `cpc_tf.predict` is the function, while
-# `from cpc_tf.predict.run import ...` finds the package.
+# `from cpc_tf.use.predict import ...` finds the package.
 for _name in ("classify", "embed", "predict", "pretrain"):
     importlib.import_module(f"cpc_tf.{_name}")
     del globals()[_name]

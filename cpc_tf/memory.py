@@ -20,7 +20,7 @@ from tensorflow.python.framework import (
     op_def_registry,
 )  # nothing public says in which order outputs are named
 
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.settings import ConfigError
 
 NodeDef = tf.compat.v1.NodeDef
 _Output = tuple[str, int]  # a node, and which of its outputs

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from cpc_tf.termination import name_of
+from cpc_tf.core.termination import name_of
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 RESTARTS = 20  # most within an hour

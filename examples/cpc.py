@@ -12,11 +12,11 @@ import sys
 import tensorflow as tf
 
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.core.keras import keras
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.keras import keras
 from cpc_tf.objectives.cpc import CPC, CPCConfig
 
 SEED = 0

@@ -1,1 +1,1 @@
-"""`python -m export` in a checkout is `cpc-tf export`; its code is in `cpc_tf.export`. The wheel does not have it."""
+"""A run -> a TF-Hub module: `cpc-tf export --workdir=W --output=HUB_DIR`."""

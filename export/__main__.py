@@ -1,8 +1,8 @@
-"""From the directory of a run to a checked module: `python -m export --workdir=WORKDIR --output=MODULE`."""
+"""`python -m cpc_tf.export` is `cpc-tf export`."""
 
 import sys
 
-from cpc_tf.program import main
+from cpc_tf.core.program import main
 
 if __name__ == "__main__":
     sys.exit(main("export"))

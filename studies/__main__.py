@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.settings import ConfigError
 from studies import records, runner
 from studies.paper import command as rows_of_paper
 from studies.runner import Places, Run

@@ -18,6 +18,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.core.files import write_file
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import DataConfig
 from cpc_tf.efficient.config import LabelsConfig
@@ -25,8 +27,6 @@ from cpc_tf.efficient.inputs import choose_labels
 from cpc_tf.encoders.card import EncoderName
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.inference import encode_dataset
-from cpc_tf.files import write_file
-from cpc_tf.settings import ConfigError
 
 NEIGHBOURS, SEEDS = 20, 3
 # Part of the labels -> C of the logistic regression on standardized features: one for all encoders, never tuned.

@@ -10,11 +10,11 @@ import pathlib
 import shlex
 from collections.abc import Sequence
 
-from cpc_tf import cli
 from cpc_tf.commands import TASKS
+from cpc_tf.core import cli
+from cpc_tf.core.files import write_file
+from cpc_tf.core.settings import flatten, leaves
 from cpc_tf.export.run import ExportConfig
-from cpc_tf.files import write_file
-from cpc_tf.settings import flatten, leaves
 
 FOLDER = pathlib.Path(__file__).parent
 CONFIGS = {

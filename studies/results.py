@@ -18,7 +18,7 @@ from absl import app, flags
 
 from benchmarks import records as compiled
 from benchmarks import scale
-from cpc_tf.files import write_file
+from cpc_tf.core.files import write_file
 from cpc_tf.report.efficient import interpolated
 from studies import claims, records, runner, tables
 from studies.causes import study as causes

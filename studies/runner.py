@@ -23,7 +23,7 @@ from queue import Queue
 from types import ModuleType
 from typing import NamedTuple
 
-from cpc_tf import devices
+from cpc_tf.core import devices
 from cpc_tf.report.runs import run_id
 from studies import records
 from studies.records import Command

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from cpc_tf.commands import COMMANDS
+from cpc_tf.core.commands import COMMANDS
 
 ROOT = pathlib.Path(__file__).parent.parent
 

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
-from cpc_tf.commands import TASKS, Command
+from cpc_tf.core import cli
+from cpc_tf.core.commands import TASKS, Command
+from cpc_tf.core.settings import ConfigError, Settings, kept, replace
 from cpc_tf.efficient import classifier, inputs
 from cpc_tf.encoders import networks
 from cpc_tf.encoders.config import EncoderConfig
@@ -25,7 +26,6 @@ from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.pretrain import run as pretrain_run
 from cpc_tf.report.page import REPORTS
 from cpc_tf.report.runs import collect
-from cpc_tf.settings import ConfigError, Settings, kept, replace
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_config, read_task
 from tests import modules, samples

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import answer, cli
-from cpc_tf.commands import COMMANDS
-from cpc_tf.embed import run as embed_run
-from cpc_tf.keras import keras
+from cpc_tf.core import cli
+from cpc_tf.core.commands import COMMANDS
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import leaves
 from cpc_tf.launch.script import read
-from cpc_tf.settings import leaves
+from cpc_tf.use import classify as answer
+from cpc_tf.use import embed as embed_run
 from tests import fresh, samples
 from tests.binaries import ROOT, settings_of
 from tests.modules import write_module
@@ -26,7 +27,7 @@ PAGES = {
     for path in (*DOCUMENTS, ROOT / "flags/README.md")
     if "notebook" not in path.parts
 }
-NO_FLAGS = {"cpc_tf.augment.build", "cpc_tf.devices"}
+NO_FLAGS = {"cpc_tf.augment.build", "cpc_tf.core.devices"}
 COMMAND = re.compile(
     r"(?:cpc-tf (\w+)|python3? -m ((?!cpc_tf\.restart)(?:cpc_tf\.|export)[\w.]*))([^`\n]*)"
 )

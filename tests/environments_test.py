@@ -11,9 +11,9 @@ import sys
 import pytest
 import tensorflow as tf
 
+from cpc_tf.core.files import read_json
 from cpc_tf.export.encoder import encoder_reference
 from cpc_tf.export.verify import verify
-from cpc_tf.files import read_json
 from tests import samples
 from tests.binaries import ROOT
 from tests.modules import GEOMETRY, write_module

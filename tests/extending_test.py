@@ -22,13 +22,13 @@ assert "tensorflow" not in sys.modules
 import gamma
 import numpy as np
 
-from cpc_tf import cli
+from cpc_tf.core import cli
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.export import run as exporting
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.settings import ConfigError
 
 flags = '''--dataset=photos/40 --split=unlabelled --encoder=convnet --objective=above --above_width=8 --resize=24
     --image_size=20 --patch_size=8 --patch_stride=4 --augment=none --augment_changes=autoaugment=1,gamma=1

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from cpc_tf import devices
+from cpc_tf.core import devices
 from tests.binaries import ROOT
 
 # Makes a virtual environment that holds itself, logs what else it is asked for, and fails at what FAILS names.
@@ -80,7 +80,7 @@ TRIED = "-m cpc_tf.devices\n"
     ([], {}, "classic cpu", [], ""),
     ([], {"gpus": 1}, "classic gpu", [WITH_CUDA("requirements"), TRIED], "with CUDA's libraries for a GPU (about"),
     (["ENVIRONMENT=current"], {"gpus": 1}, "current gpu", [WITH_CUDA("requirements-current"), TRIED], "CUDA's"),
-    ([], {"gpus": 1, "FAILS": "cpc_tf.devices"}, None, [TRIED], ""),  # a GPU that cannot be used ends it
+    ([], {"gpus": 1, "FAILS": "cpc_tf.core.devices"}, None, [TRIED], ""),  # a GPU that cannot be used ends it
     (["GPU=1"], {}, "classic gpu", [WITH_CUDA("requirements")], "GPU: not tried, there is no NVIDIA driver here"),
     (["GPU=2"], {}, None, [], "error: GPU=2: must be 1 (with CUDA's libraries) or 0 (without)\n"),
 ])  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import memory
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.settings import ConfigError
 
 MB = 2**20
 

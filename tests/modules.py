@@ -5,12 +5,12 @@ import pathlib
 
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.card import EncoderCard, Training
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.export.encoder import HubEncoder, save
-from cpc_tf.keras import keras
 
 GEOMETRY = GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=4)
 PRETRAINED = Training(

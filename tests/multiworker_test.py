@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from cpc_tf import cli
+from cpc_tf.core import cli
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import linear

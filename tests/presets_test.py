@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from cpc_tf import cli
-from cpc_tf.commands import TASKS
+from cpc_tf.core import cli
+from cpc_tf.core.commands import TASKS
+from cpc_tf.core.settings import flatten, to_flagfile
 from cpc_tf.encoders.networks.resnet import ARCHITECTURES
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import flatten, to_flagfile
 from tests.binaries import ROOT
 
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("flags/*/*") if path.is_file())

@@ -28,7 +28,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cpc_tf import commands
+from cpc_tf.core import commands
 
 _PR_SET_CHILD_SUBREAPER = (
     36  # a process whose parent has ended becomes our child, so that we can wait for it

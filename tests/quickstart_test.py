@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from cpc_tf.keras import keras
+from cpc_tf.core.keras import keras
 from tests.binaries import ROOT
 
 NOTEBOOK = ROOT / "docs/quickstart.ipynb"

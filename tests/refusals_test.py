@@ -11,9 +11,9 @@ import re
 
 import pytest
 
-from cpc_tf import cli
-from cpc_tf.commands import COMMANDS, TASKS
-from cpc_tf.settings import ConfigError
+from cpc_tf.core import cli
+from cpc_tf.core.commands import COMMANDS, TASKS
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.training import loop
 from tests import modules, samples
 

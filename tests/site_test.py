@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import pytest
 
-from cpc_tf.commands import COMMANDS
-from cpc_tf.settings import Settings, setting
+from cpc_tf.core.commands import COMMANDS
+from cpc_tf.core.settings import Settings, setting
 from tests.binaries import ROOT
 from website import flags, links
 

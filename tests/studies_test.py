@@ -14,11 +14,11 @@ from absl import flags
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.keras import keras
 from cpc_tf.encoders.card import Identity
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.keras import keras
 from cpc_tf.pretrain.config import PretrainConfig
 from studies import __main__ as command
 from studies import claims, read_off, records, results, runner, thirds

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from cpc_tf.commands import COMMANDS
-from cpc_tf.settings import leaves
+from cpc_tf.core.commands import COMMANDS
+from cpc_tf.core.settings import leaves
 
 FOLDER = "reference/"  # of the site
 

@@ -1,7 +1,7 @@
 """Builds the native engine with the system's compiler: `python -m cpc_tf.augment.build`."""
 
 from cpc_tf.augment.recipe import LIBRARY
-from cpc_tf.native import BuildError
+from cpc_tf.core.native import BuildError
 
 if __name__ == "__main__":
     try:

@@ -7,7 +7,7 @@ import dataclasses
 from absl import logging
 
 from cpc_tf.augment import operations
-from cpc_tf.settings import ConfigError, Settings, setting
+from cpc_tf.core.settings import ConfigError, Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)

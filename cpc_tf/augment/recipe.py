@@ -18,7 +18,7 @@ from absl import logging
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import OPERATIONS, Policy, all_primitives
 from cpc_tf.augment.reference import COLOR_ORDERS, CONTROL_POINTS, CURVE_POINTS
-from cpc_tf.native import BuildError, Library
+from cpc_tf.core.native import BuildError, Library
 
 # Added to the seed, so that these numbers differ from others of the same (seed, counter), such as the crop's.
 _UNIFORM, _NORMAL = 1 << 40, 2 << 40

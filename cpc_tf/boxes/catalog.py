@@ -19,6 +19,7 @@ from absl import logging
 from cpc_tf.boxes import coco, collages, csv_tables, geometry, layout, voc, yolo
 from cpc_tf.boxes.layout import NO_OBJECTS, Annotated, Annotation, warn
 from cpc_tf.boxes.source import DetectionSource, Objects, Sizes, VocRecords
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import check, datasets, draws, names, splits, walk
 from cpc_tf.data import table as tables
 from cpc_tf.data.config import DataConfig
@@ -27,7 +28,6 @@ from cpc_tf.data.folder import Files, FolderSource
 from cpc_tf.data.source import About, SplitError, named_by
 from cpc_tf.data.splits import TEST_PART, Piece
 from cpc_tf.data.table import Table
-from cpc_tf.settings import ConfigError
 
 # Kind in --dataset=KIND:PATH -> how its annotations are read.
 READERS: dict[str, Callable[[DataConfig], Annotated]] = {

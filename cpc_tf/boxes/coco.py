@@ -15,11 +15,11 @@ import tensorflow as tf
 
 from cpc_tf.boxes import geometry, layout
 from cpc_tf.boxes.layout import NAN, Annotated, Annotation, Format, warn
+from cpc_tf.core.files import reason
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import shown
 from cpc_tf.data import check, names, walk
 from cpc_tf.data.config import DataConfig
-from cpc_tf.files import reason
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import shown
 
 FORMAT = Format(
     name="COCO",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from cpc_tf.settings import ConfigError, Settings, count, fraction, setting, side
+from cpc_tf.core.settings import ConfigError, Settings, count, fraction, setting, side
 
 _SMALLEST_SCALE = 1e-4
 area = functools.partial(count, unit="px", maximum=10_000**2)

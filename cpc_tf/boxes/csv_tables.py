@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from cpc_tf.boxes import coco, geometry, layout
 from cpc_tf.boxes.layout import Annotated, Format
+from cpc_tf.core.files import reason
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data.config import DataConfig
-from cpc_tf.files import reason
-from cpc_tf.settings import ConfigError
 
 FORMAT = Format(
     name="a table",

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.boxes.layout import Annotation, Format, warn
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import check
 from cpc_tf.data.source import NO_LABEL
-from cpc_tf.settings import ConfigError
 
 
 def clipped(boxes: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

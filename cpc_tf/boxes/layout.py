@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.core.files import reason
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import listed, shown
 from cpc_tf.data import names, table, walk
 from cpc_tf.data.config import DataConfig
-from cpc_tf.files import reason
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed, shown
 
 Content = TypeVar("Content")
 # Folders whose names, in any capitals, say what kind of files is in them.

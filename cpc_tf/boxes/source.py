@@ -12,10 +12,10 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from cpc_tf.boxes.geometry import from_voc
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data.decode import image_size
 from cpc_tf.data.records import Records
 from cpc_tf.data.source import Examples, Select
-from cpc_tf.settings import ConfigError
 
 
 class Objects(NamedTuple):

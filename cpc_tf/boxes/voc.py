@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from cpc_tf.boxes import geometry, layout
 from cpc_tf.boxes.layout import NAN, Annotated, Annotation, Format
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import shown
 from cpc_tf.data import walk
 from cpc_tf.data.config import DataConfig
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import shown
 
 FORMAT = Format(
     name="VOC",

@@ -19,11 +19,11 @@ from absl import logging
 
 from cpc_tf.boxes import geometry, layout
 from cpc_tf.boxes.layout import NAN, UNKNOWN_SIZE, Annotated, Annotation, Format, warn
+from cpc_tf.core.files import reason
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import shown
 from cpc_tf.data import check, walk
 from cpc_tf.data.config import DataConfig
-from cpc_tf.files import reason
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import shown
 
 FORMAT = Format(
     name="YOLO",

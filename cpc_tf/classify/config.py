@@ -15,9 +15,9 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from cpc_tf.core.settings import ConfigError, Settings, count, setting, side
+from cpc_tf.core.texts import PICTURES
 from cpc_tf.data.config import PicturesConfig
-from cpc_tf.settings import ConfigError, Settings, count, setting, side
-from cpc_tf.texts import PICTURES
 
 NONE, BALANCED = "none", "balanced"
 

@@ -14,14 +14,14 @@ from cpc_tf.classify import logistic
 from cpc_tf.classify.config import BALANCED, ClassifyConfig
 from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.classify.logistic import Examples
+from cpc_tf.core.files import write_file
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import csv_lines
 from cpc_tf.data.source import Source
 from cpc_tf.drawing import plots
 from cpc_tf.encoders.card import COPY, EncoderName, find_card
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation.label_kinds import LabelKind
-from cpc_tf.files import write_file
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import csv_lines
 
 DRAWS = 3
 ENCODER, UNTRAINED = "encoder", "untrained"

@@ -15,13 +15,13 @@ from typing import NamedTuple, TextIO
 
 import numpy as np
 
-from cpc_tf import pictures as files
 from cpc_tf.classify.features import PictureEncoder
+from cpc_tf.core.files import cache_folder, writing
+from cpc_tf.core.progress import Progress, waiting_for
+from cpc_tf.data import pictures as files
 from cpc_tf.data import views, walk
 from cpc_tf.data.decode import IntensityRange
-from cpc_tf.files import cache_folder, writing
-from cpc_tf.pictures import Batch, Pictures
-from cpc_tf.progress import Progress, waiting_for
+from cpc_tf.data.pictures import Batch, Pictures
 
 _FEATURES = "features.bin"  # float32, a row for each sound picture of the index
 

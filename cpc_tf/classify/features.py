@@ -11,13 +11,13 @@ import tensorflow as tf
 
 from cpc_tf import augment
 from cpc_tf.augment.config import knows_no_colour
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import views
 from cpc_tf.data.config import SQUASH, GeometryConfig, ImageConfig
 from cpc_tf.data.source import Source
 from cpc_tf.encoders.card import COPY, EncoderName, Identity, find_card
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.settings import ConfigError
 
 _THUMBNAIL = 16  # side of the pictures whose pixels are features, px
 

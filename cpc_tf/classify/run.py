@@ -23,16 +23,16 @@ from cpc_tf.classify.config import BALANCED, ClassifyConfig
 from cpc_tf.classify.curve import label_curve
 from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.classify.logistic import Examples
+from cpc_tf.core.files import to_json, write_file
+from cpc_tf.core.progress import Progress, waiting_for
+from cpc_tf.core.settings import ConfigError, to_flagfile
+from cpc_tf.core.texts import listed
 from cpc_tf.data import catalog, folder
 from cpc_tf.data.source import Source, restricted
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, LabelKind, predictions_csv
 from cpc_tf.evaluation.scores import calibration, guesses
-from cpc_tf.files import to_json, write_file
-from cpc_tf.progress import Progress, waiting_for
-from cpc_tf.settings import ConfigError, to_flagfile
-from cpc_tf.texts import listed
 from cpc_tf.training import provenance
 
 WEIGHTS = "logistic.npz"  # in the directory

@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import escaped, listed, one_line
 from cpc_tf.data import classes, datasets, folder, names, photos
 from cpc_tf.data.config import DataConfig, PicturesConfig
 from cpc_tf.data.source import About, Source, SplitError, named_by
 from cpc_tf.data.splits import read as read_folder
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import escaped, listed, one_line
 
 MOST_LINES = 20  # of a summary
 # Kind in --dataset=KIND:PATH of pictures with boxes, which are read beside the core -> what opens them without labels.

@@ -13,16 +13,16 @@ import PIL
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import files
+from cpc_tf.core import files
+from cpc_tf.core.files import reason
+from cpc_tf.core.progress import Progress, waiting_for
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import listed
 from cpc_tf.data import walk
 from cpc_tf.data.config import FULL, DataConfig
 from cpc_tf.data.decode import IntensityRange, decode, header, orientation, values
 from cpc_tf.data.source import read_once
 from cpc_tf.data.table import FINDINGS, Table
-from cpc_tf.files import reason
-from cpc_tf.progress import Progress, waiting_for
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
 
 _PART = 1 << 20  # bytes of a file that are hashed at once
 _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner believes

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpc_tf.core.texts import escaped, listed
 from cpc_tf.data import draws, names, walk
 from cpc_tf.data.config import ASK, LEFT_OUT
 from cpc_tf.data.source import NO_LABEL, SplitError
 from cpc_tf.data.table import Table
-from cpc_tf.texts import escaped, listed
 
 _LISTED, _LONGEST = 12, 40  # classes whose counts a line tells, and characters of a name
 

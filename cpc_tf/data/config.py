@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from cpc_tf.settings import MOST, ConfigError, Settings, count, parted_names, setting, side
+from cpc_tf.core.settings import MOST, ConfigError, Settings, count, parted_names, setting, side
 
 # How values of more than 8 bits become 8: see `check.measured`.
 RANGE, FULL = "range", "full"

@@ -16,14 +16,14 @@ import tensorflow_datasets as tfds
 from absl import logging
 from tensorflow_datasets.core.utils import tqdm_utils
 
-from cpc_tf import texts
+from cpc_tf.core import texts
+from cpc_tf.core.files import remove_leftovers
+from cpc_tf.core.progress import waiting_for
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import check
 from cpc_tf.data.config import RANGE, DataConfig
 from cpc_tf.data.records import Piece, RecordIndex, Records, index_of
 from cpc_tf.data.source import NO_LABEL, IndexedSource, Source
-from cpc_tf.files import remove_leftovers
-from cpc_tf.progress import waiting_for
-from cpc_tf.settings import ConfigError
 
 _UNLABELLED = ("unlabelled", "unlabeled")  # how names of splits without labels begin
 _MOST_COUNTED = 1 << 30  # bytes of records that are read to count labels: seconds

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf import native
+from cpc_tf.core import native
 from cpc_tf.data import pillow
 
 _PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"

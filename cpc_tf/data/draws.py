@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cpc_tf import files
+from cpc_tf.core import files
+from cpc_tf.core.texts import listed
 from cpc_tf.data import check, walk
 from cpc_tf.data.table import Table
-from cpc_tf.texts import listed
 
 Item = TypeVar("Item", bound=Hashable)
 Together = Mapping[int, int]  # {row: the first row of its group}, without those that are alone

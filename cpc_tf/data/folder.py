@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import listed
 from cpc_tf.data import check, classes, draws, names, walk
 from cpc_tf.data.config import ASK, DataConfig, PicturesConfig
 from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.source import NO_LABEL, About, Indexed, IndexedSource, SplitError
 from cpc_tf.data.splits import Piece, read, select
 from cpc_tf.data.table import Table, is_test
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
 
 _UNLABELLED = "unlabelled"
 

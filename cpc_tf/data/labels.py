@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.files import reason
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import csv_text, listed, shown
 from cpc_tf.data import check, names, walk
 from cpc_tf.data.config import LEFT_OUT, PicturesConfig
 from cpc_tf.data.table import Table
-from cpc_tf.files import reason
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import csv_text, listed, shown
 
 NO_CLASS = (
     "no class"  # says that a picture has none of the classes; a blank says that it has no label yet

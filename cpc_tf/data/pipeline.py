@@ -11,12 +11,12 @@ import tensorflow as tf
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import Policy
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import listed
 from cpc_tf.data import views
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.source import Examples, Select, Source
 from cpc_tf.data.views import RandomSizedCrop, Together, View
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
 
 _PREFETCH = 4  # batches: enough to hide the jitter of decoding, little enough memory
 

@@ -12,7 +12,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from cpc_tf import files
+from cpc_tf.core import files
+from cpc_tf.core.progress import Progress
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import walk
 from cpc_tf.data.source import (
     FOREVER,
@@ -25,8 +27,6 @@ from cpc_tf.data.source import (
     SplitError,
     random_key,
 )
-from cpc_tf.progress import Progress
-from cpc_tf.settings import ConfigError
 
 FRAME = 16  # bytes around a record: its length and a checksum before it, another one behind
 REMEMBERED = (

@@ -11,8 +11,8 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import decode
-from cpc_tf.settings import ConfigError
 
 # Purposes of random numbers, a number each, so that the crop does not depend on the order or on the mirror.
 ORDER, SHARDS, WINDOW, CROPPING, MIRRORING, CANVAS = range(1, 7)

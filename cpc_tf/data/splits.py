@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow_datasets as tfds
 
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import listed
 from cpc_tf.data import classes, draws, labels, names, walk
 from cpc_tf.data.config import DataConfig, PicturesConfig
 from cpc_tf.data.source import SplitError
 from cpc_tf.data.table import Table, is_test, split_folders, top_of
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
 
 TEST_PART = 0.2  # of each class, where a folder has no split to test on
 _PIECE = re.compile(r"\s*(?P<split>[^\[\]]*?)\s*(?:\[(?P<slice>[-\d_.%:]*)\])?\s*")

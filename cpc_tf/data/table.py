@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import listed
 from cpc_tf.data import names, walk
 from cpc_tf.data.config import DataConfig
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
 
 FINDINGS = 7  # columns of `Table.looked`
 

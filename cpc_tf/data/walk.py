@@ -14,11 +14,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.core.files import reason
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import escaped, listed
 from cpc_tf.data import pillow
 from cpc_tf.data.names import is_skipped
-from cpc_tf.files import reason
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import escaped, listed
 
 EXTENSIONS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 # Images that are not decoded here; a warning counts them.

@@ -14,10 +14,7 @@ import functools
 from typing import ClassVar
 
 from cpc_tf.boxes.config import CanvasConfig
-from cpc_tf.data.config import DataConfig
-from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.encoders.released import MODULE
-from cpc_tf.settings import (
+from cpc_tf.core.settings import (
     LARGEST,
     WIDEST,
     ConfigError,
@@ -28,6 +25,9 @@ from cpc_tf.settings import (
     setting,
     width,
 )
+from cpc_tf.data.config import DataConfig
+from cpc_tf.encoders.networks import NETWORKS
+from cpc_tf.encoders.released import MODULE
 from cpc_tf.training.config import (
     ONLY_PRETRAINING,
     LabelledTrainingConfig,

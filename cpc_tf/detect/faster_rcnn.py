@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras, policy
 from cpc_tf.detect.boxes import Detections, anchor_grid, detect, inside, propose
 from cpc_tf.detect.config import DetectorConfig, HeadConfig
 from cpc_tf.detect.targets import (
@@ -18,7 +19,6 @@ from cpc_tf.detect.targets import (
 )
 from cpc_tf.encoders.layers import has_batch_norm, make_norm
 from cpc_tf.encoders.networks.resnet import Bottleneck, conv
-from cpc_tf.keras import keras, policy
 
 PROBE = 128  # side of the image from which stride and channels of a backbone are read
 Rest = Callable[

@@ -14,12 +14,12 @@ from cpc_tf.boxes import layout
 from cpc_tf.boxes.catalog import BoxesFolder, open_detection_sources
 from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.boxes.source import DetectionSource, Sizes
+from cpc_tf.core.settings import ConfigError, flatten, open_settings, replace
+from cpc_tf.core.texts import escaped
 from cpc_tf.data import catalog, classes
 from cpc_tf.data.folder import in_both
 from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig
-from cpc_tf.settings import ConfigError, flatten, open_settings, replace
-from cpc_tf.texts import escaped
 from cpc_tf.training.config import UsualTraining
 
 # As bccd/detect_128px, a few hundred pictures.

@@ -19,14 +19,14 @@ import tensorflow as tf
 from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.boxes import canvas
 from cpc_tf.boxes.source import DetectionSource, Named
+from cpc_tf.core.files import read_text, to_json
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data.pipeline import fetching
 from cpc_tf.detect import inputs, pictures, scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.scoring import Scene, Scores
 from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, WHOLE, DetectorTraining, build_detector
-from cpc_tf.files import read_text, to_json
-from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.phases import (

@@ -26,11 +26,11 @@ import tensorflow as tf
 from cpc_tf.boxes.canvas import plain_batches
 from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.boxes.source import DetectionSource
+from cpc_tf.core.progress import Progress
 from cpc_tf.detect import boxes as bx
 from cpc_tf.detect.boxes import Detections
 from cpc_tf.evaluation.counts import caution
 from cpc_tf.evaluation.inference import on_replicas, own_images
-from cpc_tf.progress import Progress
 
 _PRINT_EVERY = 500  # images
 ELEVEN = np.arange(11) / 10  # recalls that VOC 2007 takes the mean at

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
 from cpc_tf.detect.faster_rcnn import PROBE, FasterRCNN, Rest
 from cpc_tf.detect.targets import Draws
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps
 from cpc_tf.encoders.network import Network, restore_kernel_norms
-from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import Schedule, sgd
 from cpc_tf.training.phases import FINE_TUNED, FROZEN
 from cpc_tf.training.strategy import wants_xla

@@ -12,11 +12,11 @@ from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
 
+from cpc_tf.core.files import optional_picture, write_file
+from cpc_tf.core.progress import waiting_for
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import csv_records
 from cpc_tf.drawing import plots
-from cpc_tf.files import optional_picture, write_file
-from cpc_tf.progress import waiting_for
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import csv_records
 
 PICTURE, DATA = "map.png", "map.csv"  # in the directory of a run
 PCA_MAP, TSNE_MAP = METHODS = ("pca", "tsne")

@@ -20,7 +20,7 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from cpc_tf.texts import listed
+from cpc_tf.core.texts import listed
 
 
 class Theme(NamedTuple):

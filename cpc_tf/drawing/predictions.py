@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 
+from cpc_tf.core.files import optional_picture, read_text, write_file
 from cpc_tf.data import pipeline
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.source import Source, restricted
 from cpc_tf.drawing import plots
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, Predictions, read_predictions
-from cpc_tf.files import optional_picture, read_text, write_file
 
 SHEET = "predictions.png"
 EACH, PER_ROW = 8, 4  # images of a kind, and beside each other

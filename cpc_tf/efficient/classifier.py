@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras, policy
+from cpc_tf.core.settings import replace
 from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
 from cpc_tf.efficient.propagation import Propagation, method_of
 from cpc_tf.encoders.layers import has_batch_norm, make_norm
@@ -16,8 +18,6 @@ from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.inference import on_replicas
 from cpc_tf.evaluation.label_kinds import LabelKind
-from cpc_tf.keras import keras, policy
-from cpc_tf.settings import replace
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
 from cpc_tf.training.optimizer import Schedule

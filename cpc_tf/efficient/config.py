@@ -12,14 +12,9 @@ import dataclasses
 import os
 from typing import ClassVar
 
-from cpc_tf import cli
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import ImageConfig, PicturesConfig
-from cpc_tf.efficient.propagation_config import NONE, SELF_TRAINING, PropagationConfig
-from cpc_tf.encoders.config import PIXELS
-from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.encoders.released import MODULE
-from cpc_tf.settings import (
+from cpc_tf.core import cli
+from cpc_tf.core.settings import (
     LARGEST,
     WIDEST,
     ConfigError,
@@ -31,6 +26,11 @@ from cpc_tf.settings import (
     setting,
     to_flagfile,
 )
+from cpc_tf.data.config import ImageConfig, PicturesConfig
+from cpc_tf.efficient.propagation_config import NONE, SELF_TRAINING, PropagationConfig
+from cpc_tf.encoders.config import PIXELS
+from cpc_tf.encoders.networks import NETWORKS
+from cpc_tf.encoders.released import MODULE
 from cpc_tf.training.config import (
     NO_PARTS_OF_BATCHES,
     ONLY_PRETRAINING,

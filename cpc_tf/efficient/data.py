@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.data import catalog
 from cpc_tf.data.source import Relabelled, Source, restricted
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Labels, choose_labels
 from cpc_tf.efficient.propagation_config import NONE
-from cpc_tf.settings import ConfigError, replace
 
 
 class Data(NamedTuple):

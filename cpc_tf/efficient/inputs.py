@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.settings import ConfigError, derived, replace
 from cpc_tf.data import draws, pipeline
 from cpc_tf.data.source import Joined, Select, Source, restricted
 from cpc_tf.data.views import RandomSizedCrop
@@ -33,7 +34,6 @@ from cpc_tf.evaluation.inference import (
     on_replicas,
     own_images,
 )
-from cpc_tf.settings import ConfigError, derived, replace
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
 from cpc_tf.training.strategy import replica_batches
 

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
 from cpc_tf.efficient.classifier import SUPERVISED, Classification, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps
 from cpc_tf.evaluation.scores import fitted_temperature
-from cpc_tf.keras import keras
 from cpc_tf.training import loop
 from cpc_tf.training.phases import (
     FINE_TUNED,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
 from cpc_tf.data import pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.data.views import PlainAndAugmented, RandomSizedCrop, View
@@ -19,7 +20,6 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.propagation_config import PropagationConfig
 from cpc_tf.encoders.layers import running_statistics_kept
 from cpc_tf.encoders.load import LoadedEncoder
-from cpc_tf.keras import keras
 from cpc_tf.training.trainee import Rows
 
 Metrics = dict[str, tf.Tensor]  # float32 scalars

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 
-from cpc_tf.settings import LARGEST, ConfigError, Settings, count, fraction, rate, setting
+from cpc_tf.core.settings import LARGEST, ConfigError, Settings, count, fraction, rate, setting
 
 NONE, SELF_TRAINING = (
     "none",

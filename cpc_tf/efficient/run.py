@@ -12,6 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
+from cpc_tf.core.files import read_json, to_json
+from cpc_tf.core.settings import replace
 from cpc_tf.data.pipeline import fetching
 from cpc_tf.efficient.classifier import Classification
 from cpc_tf.efficient.config import PARTS, EfficientConfig
@@ -25,8 +27,6 @@ from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.counts import interval
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, predictions_csv
 from cpc_tf.evaluation.scores import calibration
-from cpc_tf.files import read_json, to_json
-from cpc_tf.settings import replace
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.phases import FINE_TUNED, REFIT, SEARCH, Length, in_folder
 from cpc_tf.training.workdir import Workdir, open_run, read_config

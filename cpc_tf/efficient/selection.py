@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cpc_tf.core.settings import replace
 from cpc_tf.efficient.classifier import SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.phases import Phases, fine_tuning, first_phase
-from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.phases import FINE_TUNED, SEARCH, Length, choose, held_out, in_folder
 

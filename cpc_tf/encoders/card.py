@@ -11,11 +11,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf.core.settings import ConfigError, Settings, flatten
+from cpc_tf.core.texts import shown, wrong_text
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import LABELS, PIXELS, EncoderConfig
 from cpc_tf.encoders.released import NAMES, directory_of
-from cpc_tf.settings import ConfigError, Settings, flatten
-from cpc_tf.texts import shown, wrong_text
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from cpc_tf.core.settings import ConfigError, Settings, setting
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.settings import ConfigError, Settings, setting
 
 # How an encoder was trained, beside the names of objectives: the values of `Identity.trained_by`. 'OBJECTIVE+labels' is
 # pre-trained, then fine-tuned on labels.

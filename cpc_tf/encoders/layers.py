@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import native
-from cpc_tf.keras import keras
+from cpc_tf.core import native
+from cpc_tf.core.keras import keras
 
 EPSILON = 1e-5  # of the norms
 LIBRARY = native.Library("encoders", pathlib.Path(__file__).parent)

@@ -10,6 +10,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError, replace
+from cpc_tf.core.texts import shown
 from cpc_tf.encoders import third_party
 from cpc_tf.encoders.card import (
     COPY,
@@ -29,9 +32,6 @@ from cpc_tf.encoders.layers import has_batch_norm
 from cpc_tf.encoders.network import Network, encode_grid, make_encoder, patch_grid, pixel_grid
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.encoders.third_party import LATENTS
-from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError, replace
-from cpc_tf.texts import shown
 
 # Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D].
 GridEncoder = Callable[[tf.Tensor], tf.Tensor]

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras, policy
+from cpc_tf.core.settings import Settings
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.layers import Identity
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.keras import keras, policy
-from cpc_tf.settings import Settings
 
 
 class Network(keras.Model):

@@ -9,8 +9,8 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python.saved_model import loader_impl  # reads all forms of the file
 
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import listed
 
 TRUST = "CPC_TF_TRUST"  # environment variable; 1: load them all the same
 

@@ -12,12 +12,12 @@ import tensorflow as tf
 import tensorflow_hub as hub
 from absl import logging
 
+from cpc_tf.core.files import cache_folder, reason
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError, RunEnded
+from cpc_tf.core.texts import listed, shown
 from cpc_tf.encoders import saved_model
 from cpc_tf.encoders.card import UNIT, EncoderName
-from cpc_tf.files import cache_folder, reason
-from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError, RunEnded
-from cpc_tf.texts import listed, shown
 
 # The endpoint that gives the latents of our modules' patch grid instead of maps of the whole image.
 LATENTS = "latents"

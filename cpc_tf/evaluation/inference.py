@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.native import jit
+from cpc_tf.core.progress import Progress
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data.source import ORDER, Select, random_key
 from cpc_tf.memory import refuse_too_large
-from cpc_tf.native import jit
-from cpc_tf.progress import Progress
-from cpc_tf.settings import ConfigError
 from cpc_tf.training import cluster
 from cpc_tf.training.strategy import wants_xla
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import csv_lines, csv_text
 from cpc_tf.evaluation import counts, scores
 from cpc_tf.evaluation.scores import probabilities
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import csv_lines, csv_text
 
 PREDICTIONS = "predictions.csv"  # in the directory of a run: what the classifier predicted for each test picture
 _CLASSES_ON_A_LINE = 10

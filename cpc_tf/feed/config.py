@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from cpc_tf.settings import Settings, setting
+from cpc_tf.core.settings import Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,11 +22,12 @@ from typing import NoReturn
 import tensorflow as tf
 from tensorflow.data.experimental import service
 
-from cpc_tf import augment, native
+from cpc_tf import augment
+from cpc_tf.core import native
+from cpc_tf.core.files import reason
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import shown
 from cpc_tf.feed.config import FeedConfig
-from cpc_tf.files import reason
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import shown
 from cpc_tf.training import feeds
 
 _REQUEST = 30  # seconds that a training may take to say what it wants, and that it waits for the end of the one before

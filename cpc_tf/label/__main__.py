@@ -2,7 +2,7 @@
 
 import sys
 
-from cpc_tf.program import main
+from cpc_tf.core.program import main
 
 if __name__ == "__main__":
     sys.exit(main("label"))

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from cpc_tf.core.settings import ConfigError, Settings, count, setting, side
 from cpc_tf.encoders.released import MODULE
-from cpc_tf.settings import ConfigError, Settings, count, setting, side
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpc_tf import pictures as files
 from cpc_tf.classify import feature_cache
 from cpc_tf.classify.features import PictureEncoder
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import listed
+from cpc_tf.data import pictures as files
+from cpc_tf.data.pictures import Pictures
 from cpc_tf.evaluation.scores import normalized
-from cpc_tf.pictures import Pictures
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
 
 DIRECTIONS = 128  # principal components in which pictures are compared
 _BLOCK = 4096  # rows of features in memory at a time

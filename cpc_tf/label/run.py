@@ -9,13 +9,13 @@ import socket
 import webbrowser
 
 from cpc_tf.classify.features import PictureEncoder
-from cpc_tf.files import remove_leftovers
+from cpc_tf.core.files import remove_leftovers
+from cpc_tf.core.texts import listed
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import open_gallery
 from cpc_tf.label.server import Page, serve
 from cpc_tf.label.session import Session
 from cpc_tf.label.table import LabelTable
-from cpc_tf.texts import listed
 
 
 def main(config: LabelConfig) -> None:

@@ -20,12 +20,12 @@ from PIL import Image, ImageOps
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 from werkzeug.wrappers import Request, Response
 
-from cpc_tf import pictures
+from cpc_tf.core.files import NotWritten, reason
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.data import pictures
 from cpc_tf.data.labels import MODEL, PERSON
 from cpc_tf.drawing.plots import THEME
-from cpc_tf.files import NotWritten, reason
 from cpc_tf.label.session import Session, TakenOver
-from cpc_tf.settings import ConfigError
 
 _PAGE = pathlib.Path(__file__).parent
 _FILES = {"": "page.html", "page.css": "page.css", "page.js": "page.js"}

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from cpc_tf.classify import logistic, random_sample
+from cpc_tf.core.files import reason
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import names
 from cpc_tf.data.labels import MODEL
 from cpc_tf.drawing import map as embedding_map
-from cpc_tf.files import reason
 from cpc_tf.label import finish, guesses, order
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.guesses import Figures, Guesses
 from cpc_tf.label.table import Label, Labels, LabelTable, check_classes
-from cpc_tf.settings import ConfigError
 
 _ALIVE = 15  # seconds since its last request in which a page counts as open
 _PATIENCE = (

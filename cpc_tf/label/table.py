@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
+from cpc_tf.core.files import write_file, writing
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import csv_lines, shown
 from cpc_tf.data import labels, names
 from cpc_tf.data.labels import NO_CLASS, PERSON
-from cpc_tf.files import write_file, writing
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import csv_lines, shown
 
 COLUMNS = ("file", "label", "by")
 _BOM = "\ufeff"  # the first character of a file, by which Excel knows that it is UTF-8

@@ -14,8 +14,8 @@ import dataclasses
 import re
 import shlex
 
-from cpc_tf.settings import ConfigError, Settings, count, setting
-from cpc_tf.texts import shown
+from cpc_tf.core.settings import ConfigError, Settings, count, setting
+from cpc_tf.core.texts import shown
 
 # Kind of TPU -> how many of the units in the second part of --accelerator_type are one device of TensorFlow: v2 and v3
 # are counted in cores, each a device; v4 and v5p in cores, two of which are a device; the others in chips.

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 
 import jinja2
 
-from cpc_tf import cli
-from cpc_tf.commands import TASKS
+from cpc_tf.core import cli
+from cpc_tf.core.commands import TASKS
+from cpc_tf.core.settings import ConfigError, Settings, flatten, leaves, replace, to_flagfile
+from cpc_tf.core.texts import shown
 from cpc_tf.launch.config import LaunchConfig
-from cpc_tf.settings import ConfigError, Settings, flatten, leaves, replace, to_flagfile
-from cpc_tf.texts import shown
 
 _EXAMPLE = "-- pretrain --preset=imagenet/pretrain_resnet50 --workdir=gs://my-bucket/runs/imagenet/resnet50/pretrain"
 

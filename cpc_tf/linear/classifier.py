@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
 from cpc_tf.data.views import GREY
 from cpc_tf.encoders.layers import BatchNorm, Identity
 from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.inference import on_replicas
 from cpc_tf.evaluation.label_kinds import LabelKind
-from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.training.optimizer import Schedule, adam, sgd
 from cpc_tf.training.trainee import Rows, Trainee

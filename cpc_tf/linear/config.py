@@ -11,9 +11,9 @@ from typing import ClassVar
 
 from cpc_tf.augment import operations
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.core.settings import MOST, ConfigError, Settings, count, rate, setting
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.released import MODULE
-from cpc_tf.settings import MOST, ConfigError, Settings, count, rate, setting
 from cpc_tf.training.config import (
     NO_PARTS_OF_BATCHES,
     ONLY_PRETRAINING,

@@ -12,6 +12,8 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf.augment.config import AugmentConfig, warn_of_colour
+from cpc_tf.core.files import read_text, write_file
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import fetching
@@ -24,11 +26,9 @@ from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.inference import encode_dataset, feature_batches, on_replicas, own_images
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, predictions_csv
 from cpc_tf.evaluation.scores import calibration
-from cpc_tf.files import read_text, write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import AS_ENCODER, BY_CHANNEL, LinearConfig
-from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
 from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.kept_data import keep_data

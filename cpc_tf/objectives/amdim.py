@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
+from cpc_tf.core.native import matmul
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.keras import keras
-from cpc_tf.native import matmul
 from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, area_means
 from cpc_tf.objectives.config import AMDIMConfig
 

@@ -6,8 +6,8 @@ import abc
 
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
 from cpc_tf.encoders.network import Network
-from cpc_tf.keras import keras
 from cpc_tf.objectives.base import Objective, Output
 from cpc_tf.objectives.config import ObjectiveSettings
 from cpc_tf.objectives.memory import Bank

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras, policy
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data.views import Together, View
 from cpc_tf.encoders.layers import batch_statistics, has_batch_norm, moments
 from cpc_tf.encoders.network import Network
-from cpc_tf.keras import keras, policy
 from cpc_tf.objectives.config import ObjectiveSettings
-from cpc_tf.settings import ConfigError
 
 
 class Output(NamedTuple):

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
 from cpc_tf.data.views import WholeImage
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.networks.lab import to_lab
-from cpc_tf.keras import keras
 from cpc_tf.objectives import memory
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, area_means
 from cpc_tf.objectives.config import ColorizationConfig

@@ -6,9 +6,18 @@ import dataclasses
 import pkgutil
 from typing import ClassVar
 
+from cpc_tf.core.settings import (
+    LARGEST,
+    ConfigError,
+    Settings,
+    count,
+    fraction,
+    rate,
+    setting,
+    width,
+)
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.settings import LARGEST, ConfigError, Settings, count, fraction, rate, setting, width
 
 
 @dataclasses.dataclass(frozen=True)

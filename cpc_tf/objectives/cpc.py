@@ -7,11 +7,11 @@ from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
+from cpc_tf.core.native import matmul
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.layers import Conv
 from cpc_tf.encoders.network import Network
-from cpc_tf.keras import keras
-from cpc_tf.native import matmul
 from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, rotate
 from cpc_tf.objectives.config import CPCConfig
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from cpc_tf.keras import keras
+from cpc_tf.core.keras import keras
 from cpc_tf.objectives.base import standardize
 
 

@@ -12,8 +12,8 @@ from typing import Callable
 import tensorflow as tf
 from scipy.special import hyp0f1
 
+from cpc_tf.core.keras import keras
 from cpc_tf.encoders.network import Network
-from cpc_tf.keras import keras
 
 
 def variable(initial: tf.Tensor | Callable[[], tf.Tensor], name: str) -> tf.Variable:

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.keras import keras
 from cpc_tf.objectives import memory
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, classify
 from cpc_tf.objectives.config import MoCoConfig
-from cpc_tf.settings import ConfigError
 
 
 class MoCo(Objective):

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
 from cpc_tf.data.views import WholeImage
 from cpc_tf.encoders.network import Network
-from cpc_tf.keras import keras
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, classify, rotate
 from cpc_tf.objectives.config import RotationConfig
 

@@ -9,6 +9,8 @@ encoder sees), metrics.jsonl, TensorBoard events, checkpoints and, at the end, r
 import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.core.settings import ConfigError, Settings, count, setting
+from cpc_tf.core.texts import shown
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.released import NAMES
@@ -19,8 +21,6 @@ from cpc_tf.objectives.config import (
     is_objective,
     model_class,
 )
-from cpc_tf.settings import ConfigError, Settings, count, setting
-from cpc_tf.texts import shown
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig, run_directory
 
 DRAWS = 4  # augmented draws of an image on the sheet of patches

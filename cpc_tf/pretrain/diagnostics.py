@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf import native
+from cpc_tf.core import native
 from cpc_tf.pretrain.config import PretrainConfig
 
 SAMPLE = 256  # latents

@@ -14,13 +14,13 @@ from PIL import Image, ImageDraw, ImageFont
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import OPERATIONS, to_text
+from cpc_tf.core.files import optional_picture, write_file
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import pipeline
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.source import Source
 from cpc_tf.data.views import centre_crop, grid_of_patches
-from cpc_tf.files import optional_picture, write_file
 from cpc_tf.pretrain.config import DRAWS, PretrainConfig
-from cpc_tf.settings import ConfigError
 
 GAP = 4  # px between patches
 MARGIN = 24  # px around a panel, and the height of its title

@@ -9,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.core.progress import waiting_for
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import fetching
@@ -20,8 +22,6 @@ from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
-from cpc_tf.progress import waiting_for
-from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.strategy import replica_batches, share_cores

@@ -8,8 +8,8 @@ the augmentation uses, alone: primitives at both ends of their range.
 
 import dataclasses
 
+from cpc_tf.core.settings import Settings, count, setting
 from cpc_tf.pretrain.config import DRAWS, PretrainConfig
-from cpc_tf.settings import Settings, count, setting
 
 
 @dataclasses.dataclass(frozen=True)

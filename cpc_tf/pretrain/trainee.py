@@ -7,19 +7,19 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf import native
+from cpc_tf.core import native
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError, renamed
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.layers import has_batch_norm
 from cpc_tf.encoders.load import saved_values, take_values
 from cpc_tf.encoders.network import Network, make_encoder, restore_kernel_norms
 from cpc_tf.encoders.released import directory_of
-from cpc_tf.keras import keras
 from cpc_tf.objectives.base import Contrastive, Objective, Output, check_groups
 from cpc_tf.objectives.config import is_objective
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
-from cpc_tf.settings import ConfigError, renamed
 from cpc_tf.training.optimizer import adam, warm_up
 from cpc_tf.training.trainee import KEPT, Rows, Trainee, in_parts, placed, specs_of
 

@@ -8,7 +8,7 @@ table of the main results is in summary.txt, and is printed.
 
 import dataclasses
 
-from cpc_tf.settings import Settings, setting
+from cpc_tf.core.settings import Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)

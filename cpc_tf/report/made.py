@@ -6,14 +6,14 @@ import contextlib
 import shlex
 from collections.abc import Sequence
 
-from cpc_tf import cli
-from cpc_tf.commands import TASKS
+from cpc_tf.core import cli
+from cpc_tf.core.commands import TASKS
+from cpc_tf.core.settings import ConfigError, to_flagfile
+from cpc_tf.core.texts import listed
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.report.blocks import BY_CROSS_VALIDATION, Block, Commands, Details, Facts, Part
 from cpc_tf.report.methods import architecture, methods
 from cpc_tf.report.runs import Run
-from cpc_tf.settings import ConfigError, to_flagfile
-from cpc_tf.texts import listed
 
 MADE = ("made", "How it was made")
 LAYERS = {

@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Optional
 
-from cpc_tf.commands import TASKS
+from cpc_tf.core.commands import TASKS
+from cpc_tf.core.settings import uncompared
 from cpc_tf.encoders.config import LABELS, PIXELS, UNKNOWN, UNTRAINED
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.objectives import config as objectives
 from cpc_tf.report.blocks import Spread, spread
 from cpc_tf.report.runs import Run, dataset_id, is_number
-from cpc_tf.settings import uncompared
 
 # In the order of tables, after the objectives.
 BASELINES = {

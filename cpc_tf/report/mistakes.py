@@ -11,10 +11,10 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
-from cpc_tf import pictures
+from cpc_tf.data import pictures
+from cpc_tf.data.pictures import Pictures
 from cpc_tf.drawing import plots
 from cpc_tf.evaluation.label_kinds import Predictions
-from cpc_tf.pictures import Pictures
 from cpc_tf.report.blocks import Block, Figure, Row, spread, table
 from cpc_tf.report.runs import Run
 

@@ -21,9 +21,10 @@ from typing import NamedTuple
 import jinja2
 
 import cpc_tf
-from cpc_tf.commands import TASKS
+from cpc_tf.core.commands import TASKS
+from cpc_tf.core.files import remove_leftovers, write_file
+from cpc_tf.core.texts import csv_records, listed
 from cpc_tf.drawing import plots
-from cpc_tf.files import remove_leftovers, write_file
 from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.report.blocks import Block, Figure, Finding, Table, flat, text
 from cpc_tf.report.config import ReportConfig
@@ -31,7 +32,6 @@ from cpc_tf.report.made import made
 from cpc_tf.report.methods import BASELINES, distinct
 from cpc_tf.report.model import Lead, lead, model
 from cpc_tf.report.runs import Run, collect, dataset_id, dataset_name, dataset_titles
-from cpc_tf.texts import csv_records, listed
 
 # Kind of result -> the module of its report, which has a function `report` and the fields that it needs, NEEDS.
 REPORTS = {name: importlib.import_module(f"cpc_tf.report.{name}") for name in TASKS}

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health, healthy
 from cpc_tf.report.blocks import (
@@ -24,7 +25,6 @@ from cpc_tf.report.blocks import (
 )
 from cpc_tf.report.methods import architecture
 from cpc_tf.report.runs import Run, is_number
-from cpc_tf.settings import ConfigError
 
 NEEDS = ()
 # What a pre-training may record -> title of the column and of the curve.

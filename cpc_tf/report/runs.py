@@ -12,12 +12,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import names
 from cpc_tf.encoders.card import Identity
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.counts import ClassCount
-from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a file that is read
 PATHS = ("folder", "voc", "coco", "yolo", "csv")  # --dataset=KIND:PATH

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.files import reason, writing
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.files import reason, writing
+from cpc_tf.core.settings import ConfigError
 
 # Errors of reading a half-written or damaged checkpoint. A bucket that is out of reach for a moment is none of them.
 _DAMAGE = (

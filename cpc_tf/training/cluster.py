@@ -22,10 +22,10 @@ import numpy as np
 import tensorflow as tf
 
 import cpc_tf
-from cpc_tf import termination
-from cpc_tf.files import reason
-from cpc_tf.settings import ConfigError, RunEnded, Settings, flatten
-from cpc_tf.texts import listed, shown
+from cpc_tf.core import termination
+from cpc_tf.core.files import reason
+from cpc_tf.core.settings import ConfigError, RunEnded, Settings, flatten
+from cpc_tf.core.texts import listed, shown
 
 WAIT = 300  # seconds that a process waits until all others have started
 _SET_UP = 120  # seconds that TensorFlow may then take to connect them: less than WAIT, so that the others still wait

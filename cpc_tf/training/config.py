@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import Any
 
-from cpc_tf.settings import ConfigError, Settings, count, fraction, rate, setting
+from cpc_tf.core.settings import ConfigError, Settings, count, fraction, rate, setting
 
 # float16 is for GPUs without bfloat16; its loss is scaled.
 PRECISIONS = ("float32", "bfloat16", "float16")

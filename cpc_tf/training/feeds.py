@@ -28,10 +28,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.data.experimental import service
 
-from cpc_tf import native
-from cpc_tf.files import reason
-from cpc_tf.settings import ConfigError, RunEnded
-from cpc_tf.texts import shown
+from cpc_tf.core import native
+from cpc_tf.core.files import reason
+from cpc_tf.core.settings import ConfigError, RunEnded
+from cpc_tf.core.texts import shown
 
 VARIABLE = "CPC_TF_FEED"
 SECRET = "CPC_TF_FEED_SECRET"  # the environment variable that names the file with the secret

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.files import read_json, reason, to_json
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import escaped, listed
+from cpc_tf.core.files import read_json, reason, to_json
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import escaped, listed
 from cpc_tf.training.cluster import agree
 from cpc_tf.training.workdir import Workdir
 

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import memory, native
-from cpc_tf.files import bytes_read
-from cpc_tf.progress import Progress, waiting_for
-from cpc_tf.settings import RunEnded, Settings, Stopped, flatten
-from cpc_tf.termination import Deferred
-from cpc_tf.texts import listed
+from cpc_tf import memory
+from cpc_tf.core import native
+from cpc_tf.core.files import bytes_read
+from cpc_tf.core.progress import Progress, waiting_for
+from cpc_tf.core.settings import RunEnded, Settings, Stopped, flatten
+from cpc_tf.core.termination import Deferred
+from cpc_tf.core.texts import listed
 from cpc_tf.training import cluster, feeds
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import TrainingConfig

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 import tensorflow as tf
 
-from cpc_tf.keras import keras
+from cpc_tf.core.keras import keras
 
 
 class Schedule(keras.optimizers.schedules.LearningRateSchedule):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import tensorflow as tf
 
-from cpc_tf.settings import Settings, replace
+from cpc_tf.core.settings import Settings, replace
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.trainee import Trainee

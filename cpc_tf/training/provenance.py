@@ -12,7 +12,7 @@ import subprocess
 import tensorflow as tf
 
 import cpc_tf
-from cpc_tf import devices
+from cpc_tf.core import devices
 
 _ROOT = pathlib.Path(cpc_tf.__file__).parent.parent
 

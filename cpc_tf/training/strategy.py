@@ -9,9 +9,9 @@ from collections.abc import Callable
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import devices
-from cpc_tf.files import reason
-from cpc_tf.settings import ConfigError
+from cpc_tf.core import devices
+from cpc_tf.core.files import reason
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.training import cluster, feeds
 from cpc_tf.training.config import TrainingConfig
 

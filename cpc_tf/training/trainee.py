@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import native
-from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError
+from cpc_tf.core import native
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.training.config import NumericsConfig
 from cpc_tf.training.optimizer import LossScale, PolyakAverage, Schedule
 from cpc_tf.training.strategy import wants_xla

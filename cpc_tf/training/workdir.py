@@ -17,10 +17,10 @@ import tensorflow as tf
 from absl import logging
 
 import cpc_tf
-from cpc_tf import cli, devices
-from cpc_tf.commands import TASKS, Command
-from cpc_tf.files import NotWritten, read_json, read_text, reason, to_json, write_file, writing
-from cpc_tf.settings import (
+from cpc_tf.core import cli, devices
+from cpc_tf.core.commands import TASKS, Command
+from cpc_tf.core.files import NotWritten, read_json, read_text, reason, to_json, write_file, writing
+from cpc_tf.core.settings import (
     ConfigError,
     RunEnded,
     Settings,
@@ -30,7 +30,7 @@ from cpc_tf.settings import (
     kept,
     to_flagfile,
 )
-from cpc_tf.texts import shown
+from cpc_tf.core.texts import shown
 from cpc_tf.training import cluster, feeds, provenance
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.cluster import about_program, about_settings, agree
@@ -68,7 +68,7 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
 
     Args:
       config: all settings of the run.
-      task: the name of what is run, one of `cpc_tf.commands.TASKS`.
+      task: the name of what is run, one of `cpc_tf.core.commands.TASKS`.
 
     Raises:
       ConfigError: see `Workdir`, `locked` and `strategy_of`.
@@ -131,7 +131,7 @@ class Workdir:
 
     Args:
       config: all settings of the run. If the directory holds a run, those that may not change must be the same there.
-      task: the name of what is run, one of `cpc_tf.commands.TASKS`.
+      task: the name of what is run, one of `cpc_tf.core.commands.TASKS`.
       chief: whether this process writes. Of several workers only one does; the others call the same methods.
 
     Attributes:

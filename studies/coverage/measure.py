@@ -21,10 +21,10 @@ from cpc_tf.classify.config import ClassifyConfig
 from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.classify.logistic import Examples
 from cpc_tf.classify.run import by_people
+from cpc_tf.core.files import write_file
 from cpc_tf.evaluation.counts import whole_percents
 from cpc_tf.evaluation.label_kinds import SINGLE_LABEL
 from cpc_tf.evaluation.scores import guesses, probabilities
-from cpc_tf.files import write_file
 from studies.coverage import pictures
 from studies.runner import Places
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure as Canvas
 
-from cpc_tf import cli
+from cpc_tf.core import cli
 from cpc_tf.drawing import plots
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import healthy

@@ -15,14 +15,14 @@ import time
 import numpy as np
 from absl import app, flags
 
-from cpc_tf import files
 from cpc_tf.classify import random_sample
 from cpc_tf.classify.features import PictureEncoder
+from cpc_tf.core import files
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
+from cpc_tf.data.pictures import Pictures
 from cpc_tf.label import gallery, guesses, order
 from cpc_tf.label.gallery import Gallery
-from cpc_tf.pictures import Pictures
 
 ENCODER = "imagenette_128px"
 NUMBERS = (20, 50, 100, 200)  # of labels

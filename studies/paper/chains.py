@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from cpc_tf import cli
+from cpc_tf.core import cli
 from studies.paper import figures as paper
 
 COMMAND = re.compile(r"cpc-tf .*")

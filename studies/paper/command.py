@@ -21,9 +21,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cpc_tf import cli
-from cpc_tf.commands import TASKS
-from cpc_tf.settings import ConfigError
+from cpc_tf.core import cli
+from cpc_tf.core.commands import TASKS
+from cpc_tf.core.settings import ConfigError
 from studies.paper import cost
 from studies.paper import figures as paper
 from studies.paper.chains import CHAINS, Chain

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from cpc_tf import cli
-from cpc_tf.commands import TASKS
+from cpc_tf.core import cli
+from cpc_tf.core.commands import TASKS
+from cpc_tf.core.settings import Settings
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.networks import ARCHITECTURES, NETWORKS, Architecture, Stack
-from cpc_tf.settings import Settings
 from studies.paper import figures as paper
 
 FLOP = r"(\de\d+) FLOP"

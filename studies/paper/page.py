@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from cpc_tf import cli
+from cpc_tf.core import cli
 from studies.paper.chains import CHAINS, OURS, Chain
 from studies.paper.rows import SECTIONS, Row, Section
 from studies.tables import markdown

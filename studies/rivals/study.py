@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure as Canvas
 
+from cpc_tf.core.files import write_file
 from cpc_tf.drawing import plots
-from cpc_tf.files import write_file
 from cpc_tf.objectives.config import OBJECTIVES as SETTINGS
 from studies import read_off, records, runner, tables
 

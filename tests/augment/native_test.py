@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import augment, native
+from cpc_tf import augment
 from cpc_tf.augment import recipe
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import all_primitives
-from cpc_tf.native import BuildError
+from cpc_tf.core import native
+from cpc_tf.core.native import BuildError
 from tests.augment import samples
 
 # Everything at once, more often than the paper's.

@@ -5,11 +5,12 @@ import hashlib
 import numpy as np
 import pytest
 
-from cpc_tf import augment, cli
+from cpc_tf import augment
 from cpc_tf.augment import operations
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import OPERATIONS, POLICIES, Operation
-from cpc_tf.settings import ConfigError, to_flagfile
+from cpc_tf.core import cli
+from cpc_tf.core.settings import ConfigError, to_flagfile
 from tests.augment import samples
 
 # What (policy, changes) drew in the release before the table of operations: hashes of the recipes of (seed, counter,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.pretrain import show
-from cpc_tf.settings import ConfigError
 from tests.augment import samples
 
 GEOMETRY = ["--resize=40", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--draws=2"]

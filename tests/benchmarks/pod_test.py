@@ -5,8 +5,8 @@ import tensorflow as tf
 
 from benchmarks.exchanges import exchanges, written
 from benchmarks.pod import Pod
+from cpc_tf.core.settings import replace
 from cpc_tf.pretrain.trainee import Pretraining
-from cpc_tf.settings import replace
 from tests.pretrain.tiny import TINY
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]

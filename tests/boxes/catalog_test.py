@@ -7,7 +7,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.settings import ConfigError
 from tests import samples
 from tests.boxes.samples import (
     CAT,

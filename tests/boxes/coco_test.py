@@ -2,7 +2,7 @@
 
 import pytest
 
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.settings import ConfigError
 from tests.boxes.samples import (
     CATEGORIES,
     box,

@@ -4,7 +4,15 @@ import pytest
 
 from cpc_tf.data.config import DataConfig
 from tests.boxes.samples import open_boxes
-from tests.data.conftest import cache, checked, photos_dir, refused, unchecked, unreadable, warnings  # noqa: F401
+from tests.data.conftest import (  # noqa: F401
+    cache,
+    checked,
+    photos_dir,
+    refused,
+    unchecked,
+    unreadable,
+    warnings,
+)
 from tests.data.samples import write_files
 
 

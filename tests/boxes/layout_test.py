@@ -2,9 +2,9 @@
 
 import pytest
 
-from cpc_tf import texts
 from cpc_tf.boxes import layout
-from cpc_tf.settings import ConfigError
+from cpc_tf.core import texts
+from cpc_tf.core.settings import ConfigError
 from tests.data.samples import write_files
 
 PLACES = ("", "./", "JPEGImages/", "images/", "x/Annotations/", "/data/voc/", "C:\\voc\\")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.settings import ConfigError
 from tests.boxes.samples import (
     CAT,
     HEIGHT,

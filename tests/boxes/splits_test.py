@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from cpc_tf import cli
 from cpc_tf.boxes import catalog as boxes
 from cpc_tf.boxes import voc
 from cpc_tf.boxes.layout import Annotated, Annotation
+from cpc_tf.core import cli
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.detect import inputs, run, scoring

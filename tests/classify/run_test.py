@@ -7,11 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
-from cpc_tf import answer
 from cpc_tf.classify.config import ClassifyConfig
 from cpc_tf.classify.features import PictureEncoder
-from cpc_tf.predict.model import Model
-from cpc_tf.settings import ConfigError, unflatten
+from cpc_tf.core.settings import ConfigError, unflatten
+from cpc_tf.use import classify as answer
+from cpc_tf.use.model import Model
 from tests import modules, samples
 
 

@@ -3,13 +3,13 @@
 import pytest
 
 from cpc_tf.boxes.catalog import BoxesFolder
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import catalog, datasets
 from cpc_tf.data.catalog import Used, summarized
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.data.folder import FolderSource
 from cpc_tf.data.source import About
-from cpc_tf.settings import ConfigError
 from tests import samples
 from tests.boxes.samples import open_boxes
 

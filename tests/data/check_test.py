@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from cpc_tf import progress
+from cpc_tf.core import progress
 from cpc_tf.data import check, decode, pillow
 from cpc_tf.data.table import FINDINGS
 from cpc_tf.export import portable

@@ -11,9 +11,9 @@ import tensorflow_datasets as tfds
 from absl import logging
 from PIL import Image
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import check, datasets, photos
 from cpc_tf.data.table import FINDINGS
-from cpc_tf.settings import ConfigError
 from tests.data.samples import encode, write_files
 
 _CHECK = check._check

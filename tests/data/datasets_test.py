@@ -14,10 +14,10 @@ from absl import logging
 from tensorflow_datasets.core.utils import tqdm_utils
 
 from cpc_tf.boxes.source import VocRecords
+from cpc_tf.core.files import remove_leftovers
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import datasets, photos, pipeline
 from cpc_tf.data.datasets import TfdsSource
-from cpc_tf.files import remove_leftovers
-from cpc_tf.settings import ConfigError
 
 
 def open_builder(name, data_dir, split):

@@ -2,8 +2,8 @@
 
 import pytest
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import table
-from cpc_tf.settings import ConfigError
 from tests.data.samples import open_folder
 
 pytestmark = pytest.mark.usefixtures("unchecked")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import catalog
 from cpc_tf.data.config import PicturesConfig
 from cpc_tf.data.source import restricted
-from cpc_tf.settings import ConfigError
 from tests.data.samples import write_files
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -298,8 +298,10 @@ def test_a_class_with_a_line_break_is_refused(pictures):
 
 def test_a_folder_with_a_comma_in_its_name(tmp_path, write_folder, cache):
     roots = [write_folder(tmp_path / name, [f"{name}.png"]) for name in ("a, b", "c")]
-    names = lambda value: catalog.open_source(
-        PicturesConfig(unlabelled=value, data_dir=cache), "train"
-    ).names()  # noqa: E731
+
+    def names(value):
+        config = PicturesConfig(unlabelled=value, data_dir=cache)
+        return catalog.open_source(config, "train").names()
+
     assert names(roots[0]) == ["a, b.png"]
     assert names(f"{roots[1]}, {tmp_path}") == ["a, b/a, b.png", "c/c.png"]

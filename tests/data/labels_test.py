@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from cpc_tf.core.texts import csv_lines
 from cpc_tf.data import labels
-from cpc_tf.texts import csv_lines
 from tests.data.samples import write_files
 
 

@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import check, pipeline, views
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.source import read_once
 from cpc_tf.data.views import PatchGrid, RandomSizedCrop, SeveralCrops, Together, WholeImage
-from cpc_tf.settings import ConfigError
 from tests.data.samples import encode, open_folder, write_files
 from tests.faults.targets import damaged
 

@@ -10,12 +10,12 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.core.files import bytes_read
 from cpc_tf.data import pipeline, records
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.data.records import Piece, index_of
 from cpc_tf.data.views import PatchGrid
-from cpc_tf.files import bytes_read
 from tests.data.source_test import levels
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.detect import inputs
@@ -18,7 +19,6 @@ from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import linear
 from cpc_tf.pretrain import run as pretrain
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import ConfigError
 from tests import samples
 from tests.data.samples import encode, write_files
 

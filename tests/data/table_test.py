@@ -5,8 +5,8 @@ import collections
 import numpy as np
 import pytest
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import draws, splits, table
-from cpc_tf.settings import ConfigError
 
 FILES = sorted(
     f"train/{name}/{i}.png"

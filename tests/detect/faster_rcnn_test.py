@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import replace
 from cpc_tf.detect.boxes import anchor_grid
 from cpc_tf.detect.config import HeadConfig
 from cpc_tf.detect.faster_rcnn import RegionHead, RegionProposalNetwork, roi_align
 from cpc_tf.detect.trainee import build_detector
-from cpc_tf.keras import keras
-from cpc_tf.settings import replace
 from tests.detect.samples import (
     ORDINARY,
     SIDE,

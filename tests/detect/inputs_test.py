@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from cpc_tf import cli
 from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.boxes.source import Sizes
+from cpc_tf.core import cli
+from cpc_tf.core.settings import kept, replace
 from cpc_tf.detect import inputs
 from cpc_tf.detect.config import DetectConfig
-from cpc_tf.settings import kept, replace
 from tests.boxes.samples import RECTANGLES, Images, rectangle
 
 CANVAS = CanvasConfig(canvas_height=528, canvas_width=704)

@@ -8,14 +8,14 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from cpc_tf import cli
 from cpc_tf.boxes.source import Named
+from cpc_tf.core import cli
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.run import LeftOut, Lengths, Parts, best_length, detect, divided, lengths
 from cpc_tf.detect.scoring import objects_of_classes
 from cpc_tf.detect.trainee import LOSSES, build_detector
-from cpc_tf.settings import ConfigError, replace
 from tests import samples
 from tests.boxes.samples import RECTANGLES, Images, rectangle
 from tests.detect.samples import SMALL, make_tiny

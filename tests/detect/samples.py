@@ -3,15 +3,15 @@
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import replace
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.scoring import Detected, Truth
 from cpc_tf.detect.targets import Draws
 from cpc_tf.detect.trainee import WHOLE, DetectorTraining, build_detector
 from cpc_tf.encoders import networks
-from cpc_tf.keras import keras
-from cpc_tf.settings import replace
 
 SIDE = 64
 DRAWS = Draws(tf.constant([5, 6]), 4)

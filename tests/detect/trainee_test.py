@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.detect.config import DetectorSgdConfig
 from cpc_tf.detect.trainee import (
     FINE_TUNED,
@@ -17,7 +18,6 @@ from cpc_tf.detect.trainee import (
     build_detector,
     rate_of,
 )
-from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.trainee import Rows
 from tests.detect.samples import ORDINARY, SMALL, detector_training, make_tiny, small_detector
 from tests.modules import NotForXla, write_module

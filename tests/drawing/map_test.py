@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 from threadpoolctl import threadpool_limits
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.drawing import map as embedding_map
-from cpc_tf.settings import ConfigError
 
 pytestmark = pytest.mark.drawn
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import replace
 from cpc_tf.efficient.classifier import (
     FINE_TUNED,
     FROZEN,
@@ -16,8 +18,6 @@ from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
 from cpc_tf.efficient.phases import first_phase, load_encoder
 from cpc_tf.encoders.layers import BatchNorm, Identity, LayerNorm
 from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.keras import keras
-from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.trainee import Rows
 

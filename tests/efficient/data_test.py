@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf.core import cli
 from cpc_tf.efficient.classifier import SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.data import relabelled

@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from cpc_tf.core.settings import ConfigError, open_settings, replace
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.draws import rarest
 from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
 from cpc_tf.efficient.inputs import Labels, choose_labels, from_encoder, from_labels, guessing
 from cpc_tf.encoders.card import FILE, EncoderCard, Training
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.settings import ConfigError, open_settings, replace
 
 # Class 0 has 100 labels, class 1 has 30, class 2 has 7.
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [100, 30, 7]))

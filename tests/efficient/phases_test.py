@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.settings import replace
 from cpc_tf.efficient import phases
 from cpc_tf.efficient.classifier import FROZEN, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import prepare
 from cpc_tf.evaluation.counts import interval
 from cpc_tf.evaluation.label_kinds import SINGLE_LABEL
-from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.phases import FINE_TUNED, in_folder

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.settings import replace
 from cpc_tf.efficient.classifier import SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.propagation import METHODS, Unlabelled, adversarial
 from cpc_tf.efficient.propagation_config import PropagationConfig
 from cpc_tf.efficient.run import prepare
-from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.trainee import Rows
 from tests import samples

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.data import catalog
 from cpc_tf.efficient.config import PARTS, EfficientConfig, SearchConfig
 from cpc_tf.efficient.run import calibration_lines, efficient, prepare
 from cpc_tf.efficient.selection import found, select, trials
 from cpc_tf.evaluation import label_kinds, scores
-from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.phases import in_folder, plateau

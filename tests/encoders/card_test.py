@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.encoders.card import (
     EncoderCard,
     EncoderName,
@@ -16,7 +17,6 @@ from cpc_tf.encoders.card import (
 )
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.pretrain.trainee import read_initial_card
-from cpc_tf.settings import ConfigError
 from tests.binaries import ROOT
 from tests.modules import GEOMETRY, PRETRAINED
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import native
+from cpc_tf.core import native
+from cpc_tf.core.keras import keras
 from cpc_tf.encoders import networks
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.layers import (
@@ -21,7 +22,6 @@ from cpc_tf.encoders.layers import (
     operations,
 )
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.keras import keras
 from tests import processes
 
 

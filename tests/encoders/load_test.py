@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.encoders import load, third_party
 from cpc_tf.encoders.card import Identity
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import encode_grid, pixel_grid
-from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError
 from tests.encoders.conftest import GEOMETRY, write_theirs
 from tests.modules import write_card
 

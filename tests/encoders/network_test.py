@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder, patch_grid, restore_kernel_norms
-from cpc_tf.keras import keras
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")
 IMAGES = tf.constant(np.random.default_rng(0).uniform(size=[2, 16, 24, 3]), tf.float32)

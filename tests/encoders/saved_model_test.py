@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.encoders import saved_model
 from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.settings import ConfigError
 from tests.binaries import ROOT
 
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient
 from cpc_tf.encoders import third_party
 from cpc_tf.encoders.card import RANGES
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
-from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import linear
-from cpc_tf.settings import ConfigError
 from tests import modules, samples
 from tests.encoders.conftest import write_theirs
 

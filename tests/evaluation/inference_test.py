@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.evaluation.inference import (
     Features,
     encode_dataset,
@@ -11,7 +12,6 @@ from cpc_tf.evaluation.inference import (
     on_replicas,
     own_images,
 )
-from cpc_tf.settings import ConfigError
 from cpc_tf.training import cluster
 from cpc_tf.training.strategy import make_strategy
 

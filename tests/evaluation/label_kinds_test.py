@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.evaluation import counts
 from cpc_tf.evaluation.label_kinds import (
     MULTI_LABEL,
@@ -14,7 +15,6 @@ from cpc_tf.evaluation.label_kinds import (
     read_predictions,
 )
 from cpc_tf.evaluation.scores import score
-from cpc_tf.settings import ConfigError
 
 
 @pytest.mark.parametrize("classes", [5, 6])

@@ -9,17 +9,17 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from cpc_tf.core.files import write_file
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.data.decode import decode
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN
 from cpc_tf.evaluation.scores import probabilities
 from cpc_tf.export import classifier
-from cpc_tf.files import write_file
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.settings import ConfigError, replace
 from tests.attacks import declared_gif, declared_png, lying_png
 from tests.export.conftest import assert_close, made, read
 from tests.export.runs import GRID, NAMES, RESULT, few_labels, linear_run
-from tests.predict.models import write_classifier
+from tests.use.models import write_classifier
 
 pytestmark = pytest.mark.slow
 PIXELS = np.random.default_rng(0).integers(0, 256, [3, 20, 30, 3], np.uint8)

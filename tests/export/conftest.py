@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.files import write_file
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export import verify
 from cpc_tf.export.classifier import Classifying, HubClassifier, save
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
-from cpc_tf.files import write_file
 from cpc_tf.training.workdir import read_config, read_task
 from tests import modules, processes
 from tests.conftest import make_tiny

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.files import write_file
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError, to_flagfile
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
@@ -18,9 +21,6 @@ from cpc_tf.export.config import ExportConfig, RuntimeConfig
 from cpc_tf.export.formats import Subject, check_installed
 from cpc_tf.export.run import export
 from cpc_tf.export.verify import NotVerified
-from cpc_tf.files import write_file
-from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError, to_flagfile
 from tests.export.conftest import read
 from tests.samples import write_pictures
 from tests.snippets import python_of

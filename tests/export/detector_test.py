@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.boxes import canvas
-from cpc_tf.files import write_file
-from cpc_tf.predict.config import PredictConfig
-from cpc_tf.predict.run import predict
-from cpc_tf.settings import ConfigError, replace, to_flagfile
+from cpc_tf.core.files import write_file
+from cpc_tf.core.settings import ConfigError, replace, to_flagfile
+from cpc_tf.use.predict import predict
+from cpc_tf.use.predict_config import PredictConfig
 from tests.boxes.samples import Images
 from tests.data.samples import encode
 from tests.export.conftest import made

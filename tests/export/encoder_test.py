@@ -9,15 +9,15 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.files import write_file
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError, flatten
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient import phases
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient, prepare
 from cpc_tf.export.encoder import HubEncoder, save
-from cpc_tf.files import write_file
-from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError, flatten
 from cpc_tf.training.phases import in_folder
 from tests import modules
 from tests.export.conftest import GEOMETRY, IMAGES, OURS, assert_close, made

@@ -9,6 +9,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
+from cpc_tf.core.files import NotWritten, write_file
+from cpc_tf.core.settings import ConfigError, to_flagfile, unflatten
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export import run
@@ -16,9 +18,7 @@ from cpc_tf.export.config import RuntimeConfig
 from cpc_tf.export.run import ExportConfig, written_aside
 from cpc_tf.export.shared import Export
 from cpc_tf.export.verify import NotVerified
-from cpc_tf.files import NotWritten, write_file
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.settings import ConfigError, to_flagfile, unflatten
 from tests.export.conftest import assert_close, made, read
 from tests.export.runs import IMAGES, NAMES, RESULT
 from tests.snippets import printed, python_of

@@ -7,18 +7,18 @@ from types import SimpleNamespace
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.files import write_file
+from cpc_tf.core.settings import replace, to_flagfile
 from cpc_tf.data import pipeline
 from cpc_tf.efficient.classifier import FROZEN, Classification, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
-from cpc_tf.files import write_file
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import augment_of, geometry_of
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import Pretraining, build_model
-from cpc_tf.settings import replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.phases import REFIT
 from tests.detect.samples import SMALL, detector_training

@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.export import serving
 from cpc_tf.export.config import ExportConfig, RuntimeConfig
 from cpc_tf.export.run import export
-from cpc_tf.settings import ConfigError
 from tests.binaries import ROOT
 from tests.export.conftest import read
 

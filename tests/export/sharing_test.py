@@ -6,9 +6,9 @@ import json
 import pytest
 import yaml
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.export.config import ExportConfig, RuntimeConfig
 from cpc_tf.export.run import export
-from cpc_tf.settings import ConfigError
 from tests.binaries import ROOT
 
 RELEASED = ROOT / "modules/imagenette_128px"

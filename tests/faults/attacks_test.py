@@ -13,17 +13,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cpc_tf import pictures
 from cpc_tf.boxes import yolo
-from cpc_tf.data import labels
+from cpc_tf.core.texts import csv_records
+from cpc_tf.data import labels, pictures
 from cpc_tf.drawing import predictions
 from cpc_tf.evaluation.label_kinds import predictions_csv, read_predictions
-from cpc_tf.predict import formats
-from cpc_tf.predict.formats import Ids
-from cpc_tf.predict.model import Box, Detected, Prediction
 from cpc_tf.report import page
 from cpc_tf.report.runs import collect
-from cpc_tf.texts import csv_records
+from cpc_tf.use import formats
+from cpc_tf.use.formats import Ids
+from cpc_tf.use.model import Box, Detected, Prediction
 from tests.attacks import declared_gif, declared_png, lying_png
 from tests.data.samples import encode
 from tests.report import samples

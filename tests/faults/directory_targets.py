@@ -9,8 +9,8 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf import cli
-from cpc_tf.commands import TASKS
+from cpc_tf.core import cli
+from cpc_tf.core.commands import TASKS
 from cpc_tf.drawing import plots
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
 from cpc_tf.report.page import REPORTS, files

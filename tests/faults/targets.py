@@ -13,14 +13,14 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from cpc_tf import cli
 from cpc_tf.boxes import voc
-from cpc_tf.commands import TASKS
+from cpc_tf.core import cli
+from cpc_tf.core.commands import TASKS
+from cpc_tf.core.settings import ConfigError, flatten, to_flagfile
 from cpc_tf.data import check, classes, draws, splits, walk
 from cpc_tf.data.config import PicturesConfig
 from cpc_tf.data.decode import decode, image_size
 from cpc_tf.encoders.card import EncoderCard, read_card
-from cpc_tf.settings import ConfigError, flatten, to_flagfile
 from tests import modules, samples
 from tests.boxes.samples import open_voc_folder, open_voc_images
 from tests.data.samples import encode, open_folder

@@ -10,7 +10,7 @@ import sys
 
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf.core import cli
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.training.strategy import replica_batches

@@ -12,11 +12,11 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import feed as benchmark
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.feed import serve
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
-from cpc_tf.settings import ConfigError
 from cpc_tf.training import feeds
 from tests import processes, samples
 from tests.feed import apart

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.feed import serve
-from cpc_tf.settings import ConfigError
 
 ELSEWHERE = {
     socket.AF_INET: "192.0.2.1",

@@ -12,12 +12,12 @@ import pytest
 from PIL import Image
 
 from cpc_tf.classify import logistic
+from cpc_tf.data.pictures import Pictures
 from cpc_tf.label import guesses
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.server import Page, serve
 from cpc_tf.label.session import Session
-from cpc_tf.pictures import Pictures
 from tests import processes
 
 if not (shutil.which("chromium") and shutil.which("chromedriver")):

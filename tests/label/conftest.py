@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data.config import SQUASH, ImageConfig
 from cpc_tf.label import gallery
 from cpc_tf.label.config import LabelConfig
-from cpc_tf.settings import ConfigError
 from tests.samples import write_pictures
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.evaluation.scores import normalized
 from cpc_tf.label import gallery
-from cpc_tf.settings import ConfigError
 from tests.label.conftest import MeanColours
 
 

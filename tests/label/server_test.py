@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 from werkzeug.test import Client
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.label import server
 from cpc_tf.label.server import Page, serve
 from cpc_tf.label.session import Session
-from cpc_tf.settings import ConfigError
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cpc_tf.classify import random_sample
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.data import folder as folders
 from cpc_tf.data.config import PicturesConfig
 from cpc_tf.label import guesses
@@ -14,7 +15,6 @@ from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.finish import commands
 from cpc_tf.label.session import Session, TakenOver
 from cpc_tf.label.table import Label
-from cpc_tf.settings import ConfigError, replace
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import threading
 import numpy as np
 import pytest
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import folder as folders
 from cpc_tf.data.config import PicturesConfig
 from cpc_tf.data.labels import MODEL
 from cpc_tf.label.table import Label, LabelTable
-from cpc_tf.settings import ConfigError
 
 NAMES = ["a/1.png", "a/2.png", "b/3.png", "=4.png"]
 

@@ -5,11 +5,11 @@ import subprocess
 
 import pytest
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.launch import script
 from cpc_tf.launch.config import LaunchConfig
 from cpc_tf.launch.script import fill, launch, read, requirements
-from cpc_tf.settings import ConfigError
 from tests.launch.cloud import WORDS, config_of
 
 ZONE = ["--zone=europe-west4-a"]

@@ -3,9 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.core.settings import replace
 from cpc_tf.linear.classifier import LinearClassifier, LinearTraining
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy
 
 DRAW = np.random.default_rng(0)

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.core import cli
+from cpc_tf.core.settings import ConfigError, replace, to_flagfile
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import prepare
-from cpc_tf.embed.config import EmbedConfig
-from cpc_tf.embed.run import embed
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.linear import run
@@ -27,8 +26,9 @@ from cpc_tf.report.blocks import text
 from cpc_tf.report.linear import report
 from cpc_tf.report.page import REPORTS
 from cpc_tf.report.runs import collect
-from cpc_tf.settings import ConfigError, replace, to_flagfile
 from cpc_tf.training import loop
+from cpc_tf.use.embed import embed
+from cpc_tf.use.embed_config import EmbedConfig
 from tests import modules, samples
 from tests.report.samples import blocks
 

@@ -7,9 +7,10 @@ import pytest
 import skimage.color
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.keras import keras
 from cpc_tf.objectives import (
     amdim,
     byol,
@@ -28,7 +29,6 @@ from cpc_tf.objectives.heads import Head
 from cpc_tf.objectives.instance_bank import InstanceBank
 from cpc_tf.objectives.moco import MoCo
 from cpc_tf.pretrain.trainee import Pretraining
-from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import make_strategy
 from tests.pretrain.tiny import TINY
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import views
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.objectives.config import OBJECTIVES, SumConfig, is_objective, title
 from cpc_tf.objectives.sum import sum_of
 from cpc_tf.objectives.vicreg import VICReg
-from cpc_tf.settings import ConfigError
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")
 NAMES = ("relative_position", "instance", "instance_bank")

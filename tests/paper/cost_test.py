@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from cpc_tf import cli
-from cpc_tf.commands import TASKS
+from cpc_tf.core import cli
+from cpc_tf.core.commands import TASKS
 from studies.paper import command, cost
 from studies.paper import figures as paper
 from studies.paper.chains import CHAINS

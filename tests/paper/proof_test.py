@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import pytest
 
-from cpc_tf import cli
-from cpc_tf.commands import COMMANDS, TASKS
+from cpc_tf.core import cli
+from cpc_tf.core.commands import COMMANDS, TASKS
+from cpc_tf.core.settings import ConfigError, to_flagfile
 from cpc_tf.drawing import plots
 from cpc_tf.efficient import run as efficient
 from cpc_tf.encoders import networks
 from cpc_tf.export import run as export
 from cpc_tf.pretrain import patch_sheet
-from cpc_tf.settings import ConfigError, to_flagfile
 from studies.paper import command
 from studies.paper import figures as paper
 from studies.paper.chains import CHAINS

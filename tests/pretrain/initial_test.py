@@ -11,12 +11,12 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder, restore_kernel_norms
 from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.pretrain import run
 from cpc_tf.pretrain.trainee import Pretraining, initialize
-from cpc_tf.settings import ConfigError, replace
 from tests import samples
 from tests.conftest import make_tiny
 from tests.modules import PRETRAINED, write_card, write_module

@@ -8,10 +8,10 @@ from PIL import Image
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import OPERATIONS
+from cpc_tf.core.settings import replace
 from cpc_tf.data import catalog
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import replace
 from tests.augment import samples
 
 pytestmark = [pytest.mark.drawn, pytest.mark.slow]

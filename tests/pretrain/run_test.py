@@ -1,7 +1,7 @@
 import pytest
 
+from cpc_tf.core.settings import replace
 from cpc_tf.pretrain.run import pretrain
-from cpc_tf.settings import replace
 from tests import samples
 from tests.pretrain.tiny import TINY
 

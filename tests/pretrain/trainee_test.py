@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.encoders import networks
-from cpc_tf.keras import keras
 from cpc_tf.objectives.base import check_groups
 from cpc_tf.objectives.config import OBJECTIVES, RotationConfig, model_class
 from cpc_tf.objectives.rotation import Rotation
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.pretrain.trainee import Pretraining, build_model
-from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.trainee import Rows
 from tests.pretrain.tiny import TINY

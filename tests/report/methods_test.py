@@ -2,10 +2,10 @@
 
 import pytest
 
-from cpc_tf.commands import TASKS
+from cpc_tf.core.commands import TASKS
+from cpc_tf.core.settings import leaves
 from cpc_tf.report import methods
 from cpc_tf.report.runs import Run
-from cpc_tf.settings import leaves
 from tests.report import samples
 
 

@@ -12,7 +12,7 @@ import types
 
 import pytest
 
-from cpc_tf import cli
+from cpc_tf.core import cli
 from cpc_tf.report import page
 from cpc_tf.report.blocks import TRAINING, Finding, Part, Row, table
 from cpc_tf.report.config import ReportConfig

@@ -5,10 +5,10 @@ import os
 
 import pytest
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.report import runs as results
 from cpc_tf.report.page import REPORTS
 from cpc_tf.report.runs import Run, collect, dataset_id, dataset_titles, own_preset, run_id
-from cpc_tf.settings import ConfigError
 from tests.report import samples
 
 

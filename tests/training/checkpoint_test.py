@@ -5,7 +5,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.training.checkpoint import Checkpoints
 
 

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.training import cluster
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.files import NotWritten, writing
+from cpc_tf.core.files import NotWritten, writing
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import cluster
 from cpc_tf.training.strategy import make_strategy
 from tests import processes

@@ -13,12 +13,12 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.boxes.canvas import batches
+from cpc_tf.core.settings import replace
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.objectives.config import OBJECTIVES, model_class
 from cpc_tf.pretrain.trainee import Pretraining
-from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy
 from tests import samples
 from tests.boxes.samples import RECTANGLES, Images, rectangle

@@ -7,8 +7,8 @@ import tensorflow as tf
 from PIL import Image
 from tensorflow.python.ops import script_ops
 
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import decode
-from cpc_tf.settings import ConfigError
 from cpc_tf.training import feeds
 
 KNOWN = b"0123456789abcdef"  # a secret

@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import source as sources
 from cpc_tf.data.source import Examples
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.settings import ConfigError
 from cpc_tf.training.kept_data import FILE, differences, keep_data, keep_intensity_range
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.workdir import Workdir

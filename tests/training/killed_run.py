@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 from absl import app, flags
 
-from cpc_tf import cli
-from cpc_tf.commands import TASKS
-from cpc_tf.settings import ConfigError, RunEnded
+from cpc_tf.core import cli
+from cpc_tf.core.commands import TASKS
+from cpc_tf.core.settings import ConfigError, RunEnded
 from tests import conformance_test as conformance
 from tests import processes
 from tests.conformance_test import weights

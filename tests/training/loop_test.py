@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.core.settings import ConfigError, replace
+from cpc_tf.core.termination import Interrupted, interrupting
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.objectives.config import model_class
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import ConfigError, replace
-from cpc_tf.termination import Interrupted, interrupting
 from cpc_tf.training import cluster, loop
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.loop import describe_changes, resume

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.training import strategy as strategies
 from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.strategy import is_chief, make_strategy, strategy_of, wants_xla

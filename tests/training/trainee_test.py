@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.settings import ConfigError
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.training.config import NumericsConfig
 from cpc_tf.training.optimizer import FIRST, GROWTH, sgd
 from cpc_tf.training.strategy import make_strategy

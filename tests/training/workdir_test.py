@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 
 import cpc_tf
-from cpc_tf import cli
+from cpc_tf.core import cli
+from cpc_tf.core.files import NotWritten, read_json, write_file
+from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.export.run import written_aside
-from cpc_tf.files import NotWritten, read_json, write_file
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
-from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import provenance
 from cpc_tf.training import workdir as workdirs
 from cpc_tf.training.checkpoint import Checkpoints

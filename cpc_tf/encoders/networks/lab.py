@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import Settings, replace
 from cpc_tf.encoders.network import Network, make_encoder
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.keras import keras
-from cpc_tf.settings import Settings, replace
 
 # `Entry.sees` -> the channels of Lab that each of its networks sees.
 CHANNELS = {"lab": (slice(0, 1), slice(1, 3)), "grey": (slice(0, 1),)}

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
+from cpc_tf.core.settings import Settings
 from cpc_tf.encoders.layers import (
     BatchStatistics,
     Conv,
@@ -18,8 +20,6 @@ from cpc_tf.encoders.layers import (
 )
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.networks import ARCHITECTURES, Stack
-from cpc_tf.keras import keras
-from cpc_tf.settings import Settings
 
 # Arguments: channels, kernel, stride. Without bias, He-initialized (He et al. 2015).
 conv = functools.partial(Conv, padding="same", use_bias=False, kernel_initializer="he_normal")

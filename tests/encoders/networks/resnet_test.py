@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.core.keras import keras
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.keras import keras
 
 SMALL = EncoderConfig(encoder="small")
 

@@ -1,0 +1,1 @@
+"""What every part uses: settings, commands, files, messages, devices."""

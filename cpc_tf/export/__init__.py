@@ -1,1 +1,0 @@
-"""A run -> a TF-Hub module: `cpc-tf export --workdir=W --output=HUB_DIR`."""

@@ -1,8 +1,0 @@
-"""`python -m cpc_tf.export` is `cpc-tf export`."""
-
-import sys
-
-from cpc_tf.program import main
-
-if __name__ == "__main__":
-    sys.exit(main("export"))

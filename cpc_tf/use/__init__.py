@@ -1,0 +1,1 @@
+"""What uses trained models: the Python API and the commands about pictures."""

@@ -1,0 +1,119 @@
+"""`cpc-tf classify`: a classifier from labelled pictures, checked as a module, and what is on new pictures."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf.classify.config import ClassifyConfig
+from cpc_tf.classify.run import learn
+from cpc_tf.core.files import read_json
+from cpc_tf.core.progress import waiting_for
+from cpc_tf.core.settings import ConfigError, replace
+from cpc_tf.data import pictures
+from cpc_tf.data.pictures import Images
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.run import export
+from cpc_tf.training.workdir import locked
+from cpc_tf.use import formats
+from cpc_tf.use.model import Record
+from cpc_tf.use.predict import predict
+from cpc_tf.use.predict_config import STDOUT, PredictConfig
+
+CLASSIFIER = "classifier"  # the module in the directory
+Tell = Callable[[str], None]
+
+
+def main(config: ClassifyConfig) -> None:
+    """The command `cpc-tf classify`."""
+    classify(
+        config,
+        functools.partial(print, file=sys.stderr if config.output == STDOUT else None, flush=True),
+    )
+
+
+def classify(
+    config: ClassifyConfig, tell: Tell = lambda line: None, images: Images | None = None
+) -> tuple[dict[str, Any], list[Record]]:
+    """Trains a classifier on all labels, says how good it is, and predicts new pictures.
+
+    Args:
+      config: the settings.
+      tell: gets lines for the user.
+      images: new pictures; None: those of the settings.
+
+    Returns:
+      The content of result.json, and a `Prediction` of each new picture, in order.
+
+    Raises:
+      ConfigError: as `learn`, or the directory holds another kind of run, or the new pictures or the output cannot be
+        used, which is found out before the training.
+      NotWritten: something cannot be written.
+      NotVerified: the module does not compute what was trained; one of an earlier run stays, with its own figures in
+        its classifier.json.
+    """
+    has_new = bool(config.pictures) or images is not None
+    prediction = PredictConfig(pictures=config.pictures, output=config.output, sheet=config.sheet)
+    formats.check_new(config.output)
+    if config.pictures not in ("", "-"):  # standard input can be read only once
+        pictures.find(config.pictures)
+    with _directory(config.workdir, has_new) as workdir:
+        result = learn(config, workdir, tell)
+        if not workdir:
+            tell(
+                "the classifier is not kept; --workdir=runs/mine/classify keeps it, and --pictures=... uses it"
+            )
+            return result, []
+        model = _exported(workdir)
+        if config.workdir:
+            tell(f"{model}: the classifier; cpc-tf predict --model={model} uses it again")
+        if not has_new:
+            return result, []
+        records = predict(replace(prediction, model=model), tell, images=images)
+        for what, path in {"predictions": config.output, "sheet": config.sheet}.items():
+            if path and path != STDOUT:
+                tell(f"{path}: the {what} of {len(records)} pictures")
+        return result, records
+
+
+@contextlib.contextmanager
+def _directory(workdir: str, is_needed: bool) -> Iterator[str]:
+    """Yields the directory, alone in it; if it is '', that, or a temporary one if one is needed."""
+    if not workdir:
+        with tempfile.TemporaryDirectory(prefix="cpc_tf_classify") as folder:
+            yield folder if is_needed else ""
+        return
+    with locked(workdir):
+        run = os.path.join(workdir, "run.json")
+        task = read_json(run).get("task") if tf.io.gfile.exists(run) else "classify"
+        if task != "classify":
+            raise ConfigError(
+                "workdir", workdir, f"holds a run of cpc-tf {task}; take another --workdir"
+            )
+        yield workdir
+
+
+def _exported(workdir: str) -> str:
+    """Exports the run as a checked module, in place of an earlier one, and returns its directory."""
+    module = os.path.join(workdir, CLASSIFIER)
+    new, old = f"{module}.new", f"{module}.old"
+    for leftover in filter(tf.io.gfile.exists, (new, old)):  # of a process that was killed
+        tf.io.gfile.rmtree(leftover)
+    with (
+        tf.device("/cpu:0"),
+        waiting_for("checking the classifier as a module"),
+    ):  # a GPU would round differently
+        export(ExportConfig(workdir=workdir, output=new))
+    if replaces := tf.io.gfile.exists(module):
+        tf.io.gfile.rename(module, old)
+    tf.io.gfile.rename(new, module)
+    if replaces:
+        tf.io.gfile.rmtree(old)
+    return module

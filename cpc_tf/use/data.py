@@ -1,0 +1,271 @@
+"""Prints what is understood of pictures and their labels or boxes before anything trains, and writes it as a table.
+
+    cpc-tf data --labelled=my_pictures --labels=labels.csv --output=understood.csv
+    cpc-tf data --boxes=my_boxes --encoder=imagenette_128px
+
+Of boxes it also prints how large the objects are, and how a detector would be shown them. With an encoder it looks for
+pictures of one split that are nearly those of another: a test on such says too much.
+
+The table has a line for each picture: file, split, label, group, the file that it is a copy of, its size as shown, and
+its bytes. It can be given back as --labels.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import TYPE_CHECKING
+
+from cpc_tf.core.settings import ConfigError, Settings, replace, setting
+from cpc_tf.data.config import LEFT_OUT, PicturesConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from cpc_tf.boxes.layout import Annotated
+    from cpc_tf.data.decode import IntensityRange
+    from cpc_tf.data.table import Table
+
+_NEAR = 0.95  # cosine of centred features from which pictures are nearly the same, as of `cpc-tf embed --duplicates`
+_WIDTH = 256  # of the features that are kept: a gigabyte for a million pictures
+
+
+@dataclasses.dataclass(frozen=True)
+class ListingConfig(Settings):
+    """Pictures, and where the table goes."""
+
+    output: str = setting("", "CSV file to write, with a line for each picture; empty: none")
+    boxes: str = setting(
+        "",
+        "Folder of pictures and their boxes, instead of --dataset: VOC's, COCO's, YOLO's or a table is found",
+    )
+    encoder: str = setting(
+        "",
+        "Module whose features tell which pictures of one split are nearly those of another; empty: not looked for",
+        path=True,
+    )
+    data: PicturesConfig = PicturesConfig()
+
+
+def listing(config: ListingConfig) -> None:
+    """Prints counts of each class and split, sizes, broken files, the range of values, copies, groups, and objects.
+
+    Raises:
+      ConfigError: as a training on these pictures; no folder is named; the table cannot be written.
+    """
+    # TensorFlow, which settings do without.
+    import numpy as np
+
+    from cpc_tf.core.files import write_file
+    from cpc_tf.core.texts import csv_lines, listed, one_line
+    from cpc_tf.data import check, draws
+
+    data = config.data
+    if config.boxes:
+        from cpc_tf.boxes import layout
+
+        kind, why = layout.format_of(config.boxes)
+        data = replace(data, dataset=f"{kind}:{config.boxes}", labelled="", unlabelled="")
+    table, texts, lines = _labelled(data) if data.origin.startswith("folder:") else _boxes(data)
+    if config.boxes:
+        lines.insert(0, f"format: {kind.upper()}, from {why}")
+
+    def say(line: str) -> None:
+        print(f"  {one_line(line)}", flush=True)
+
+    print(one_line(table.flag))
+    for line in lines:  # before files are read, which may end with a refusal
+        say(line)
+    present = np.flatnonzero(table.files != "").tolist()
+    rows, intensity_range, sizes = check.usable(data, table, present)
+    if broken := sorted({*present} - {*rows}):
+        be = f"{len(broken)} of {len(present)} pictures are broken or huge and will be left out"
+        say(f"{be}: {listed(table.files[broken].tolist())}")
+    split_of: dict[int, list[str]] = {row: [] for row in present}
+    for split, own in table.splits.items():
+        for row in own.tolist():
+            split_of.get(row, []).append(split)
+    shown = np.where(sizes[:, 2:] >= 5, sizes[:, 1::-1], sizes[:, :2])  # turned as EXIF says
+    if len(rows):
+        least, middle, most = (f"{h:g} x {w:g}" for h, w in np.quantile(shown, [0, 0.5, 1], axis=0))
+        say(f"height x width: from {least} to {most} px, median {middle} px")
+    if intensity_range:
+        low, high = intensity_range
+        say(f"pictures of more than 8 bits: values of {low:g} to {high:g} become 0 to 255")
+    copies = draws.same_pictures(table, rows)
+    if again := [row for row, first in copies.items() if row != first]:
+        pairs = [f"{table.files[row]} ({table.files[copies[row]]})" for row in again[:3]]
+        be = "pictures are copies of others" if len(again) > 1 else "picture is a copy of another"
+        say(f"{len(again)} {be}, e.g. {', '.join(pairs)}")
+    for line in draws.other_labels(table, {row: texts[row] for row in rows if texts[row]}):
+        say(line)
+    if groups := collections.Counter(table.group_of(rows).values()):
+        many = "s" * (len(groups) > 1)
+        say(f"{sum(groups.values())} pictures are in {len(groups)} group{many} of --labels")
+    if config.encoder:
+        say(
+            _near_copies(
+                config.encoder,
+                table,
+                [row for row in rows if split_of[row]],
+                split_of,
+                intensity_range,
+            )
+        )
+    if config.output:
+        header = ("file", "split", "label", "group", "copy_of", "height", "width", "bytes")
+        cells = (
+            (
+                table.files[row],
+                ";".join(split_of[row]),
+                texts[row],
+                table.groups[row],
+                first,
+                *size,
+                size_of,
+            )
+            for row, size, size_of, first in zip(
+                rows,
+                shown.tolist(),
+                table.stats[rows, 0].tolist(),
+                (table.files[copies[row]] if copies.get(row, row) != row else "" for row in rows),
+            )
+        )
+        write_file(config.output, csv_lines([header, *cells]))
+        print(f"done: {config.output} ({len(rows)} pictures)")
+
+
+def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
+    """Returns pictures in folders, the label of each as --labels has it, and lines on their splits and classes."""
+    from cpc_tf.data import classes, folder, names
+    from cpc_tf.data.labels import NO_CLASS
+
+    table = folder.table_of(data)
+    known = classes.named(table, [*table.splits], data.ambiguous_folders)
+    if table.labels is None:
+        texts = classes.strata(
+            table, [split for split in table.splits if not names.is_unlabelled(split)]
+        )
+        if data.ambiguous_folders == LEFT_OUT:
+            texts = ["" if names.is_doubtful(text) else text for text in texts]
+        labels_of = [(text,) if text else () for text in texts]
+    else:
+        labels_of = [labels or () for labels in table.labels]
+        texts = ["" if labels is None else ";".join(labels) or NO_CLASS for labels in table.labels]
+    lines = []
+    for split, rows in table.splits.items():
+        counts = collections.Counter(name for row in rows for name in labels_of[row])
+        of = f" of {classes.described(dict(sorted(counts.items())))}" if counts else ""
+        bare = sum(not texts[row] for row in rows)
+        lines.append(
+            f"{split}: {len(rows)} pictures{of}{f'; {bare} without a label' if bare else ''}"
+        )
+    lines += [*table.notes, *known.lines]
+    if known.trouble:
+        lines.append(f"nothing to classify: {known.trouble}")
+    if known.doubtful:
+        lines.append(f"may be no classes: {', '.join(known.doubtful)}; see --ambiguous_folders")
+    return table, texts, lines
+
+
+def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
+    """Returns pictures with boxes, the classes of each, and lines on their splits and objects."""
+    from cpc_tf.boxes import catalog as boxes
+    from cpc_tf.data import classes
+
+    if data.origin.partition(":")[0] not in boxes.READERS or ":" not in data.origin:
+        raise ConfigError(
+            f"{data.flag}: does not name your own pictures; name them by --labelled=FOLDER, --unlabelled=FOLDER or "
+            "--dataset=folder:PATH, voc:PATH, coco:PATH, yolo:PATH or csv:PATH"
+        )
+    folder = boxes.read(data)
+    table, _ = boxes.table_of(data, folder, [data.split, "test"])
+    annotations = [folder.annotations.get(key, "no annotation") for key in table.names]
+    objects = [[] if isinstance(each, str) else each.names for each in annotations]
+    lines = []
+    for split, rows in table.splits.items():
+        counts = collections.Counter(name for row in rows for name in objects[row])
+        absent = sum(isinstance(annotations[row], str) for row in rows)
+        without = f"; {absent} without a readable annotation" if absent else ""
+        described = classes.described(dict(sorted(counts.items())))
+        lines.append(
+            f"{split}: {len(rows)} pictures, {sum(counts.values())} boxes of {described}{without}"
+        )
+    return (
+        table,
+        [";".join(sorted({*each})) for each in objects],
+        [*lines, *table.notes, _objects(data, folder)],
+    )
+
+
+def _objects(data: PicturesConfig, folder: Annotated) -> str:
+    """Returns a line on the sizes of the objects to learn, in the pictures and as `cpc-tf detect` would show them."""
+    import numpy as np
+
+    from cpc_tf.boxes import catalog as boxes
+    from cpc_tf.detect import inputs
+    from cpc_tf.detect.config import DetectConfig
+
+    try:
+        sizes = boxes.open_boxes(data, folder, "trainval", ["trainval", "test"]).sizes()
+    except ConfigError as error:
+        return f"a detector cannot learn from them: {error}"
+    sides = np.sqrt(sizes.boxes.prod(1))
+    least, middle, most = (f"{side:.0f}" for side in np.quantile(sides, [0, 0.5, 1]))
+    _, shown = inputs.fitted(DetectConfig(), sizes)
+    return f"objects to learn: sides of {least} to {most} px, median {middle} px; {shown}"
+
+
+def _near_copies(
+    encoder: str,
+    table: Table,
+    rows: list[int],
+    split_of: dict[int, list[str]],
+    intensity_range: IntensityRange | None,
+) -> str:
+    """Returns a line on the pictures that are nearly those of another split, by their features."""
+    import os
+
+    import numpy as np
+
+    from cpc_tf.core.progress import waiting_for
+    from cpc_tf.data.pictures import Pictures
+    from cpc_tf.data.table import is_test
+    from cpc_tf.encoders.features import Encoder, repeats
+    from cpc_tf.evaluation.scores import normalized
+
+    rows = sorted(
+        rows, key=lambda row: any(map(is_test, split_of[row]))
+    )  # each is compared with those before it
+    kinds = list(dict.fromkeys(frozenset(split_of[row]) for row in rows))
+    if len(kinds) < 2:
+        return "no other split to look for nearly the same pictures in"
+    files = table.files[rows].tolist()
+    opened, kept, places = Encoder(encoder), [], []
+    with waiting_for(f"features of {len(files)} pictures"):
+        pictures = Pictures(files, [os.fsencode(f"{table.root}/{file}") for file in files])
+        for batch, features in opened.steps(pictures, intensity_range=intensity_range):
+            if len(batch.indices):
+                kept.append(_projected(features))
+                places += [*batch.indices]
+    apart = np.array([[one.isdisjoint(other) for other in kinds] for one in kinds])
+    kind_of = np.array([kinds.index(frozenset(split_of[rows[place]])) for place in places])
+    pairs = repeats(normalized(np.concatenate(kept)), _NEAR, kind_of, apart)
+    if not pairs:
+        return (
+            f"no picture is nearly one of another split (cosine of their features below {_NEAR:g})"
+        )
+    some = [f"{files[places[i]]} ({files[places[j]]}, {cosine:.2f})" for i, j, cosine in pairs[:3]]
+    be = "pictures are nearly ones" if len(pairs) > 1 else "picture is nearly one"
+    return f"{len(pairs)} {be} of another split (cosine of their features at least {_NEAR:g}), e.g. {', '.join(some)}"
+
+
+def _projected(features: np.ndarray) -> np.ndarray:
+    """Returns features [n, D] of at most _WIDTH dimensions, by a fixed random projection, which keeps angles nearly."""
+    import numpy as np
+
+    if features.shape[1] <= _WIDTH:
+        return features
+    return features @ np.random.default_rng(0).standard_normal(
+        [features.shape[1], _WIDTH], np.float32
+    )

@@ -1,0 +1,205 @@
+"""A detection run -> its detector, a TF2 SavedModel for images of any size."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf.boxes import canvas
+from cpc_tf.boxes.config import CanvasConfig
+from cpc_tf.core.files import read_json
+from cpc_tf.core.settings import ConfigError, flatten, replace
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.faster_rcnn import FasterRCNN
+from cpc_tf.detect.scoring import best_score, tested_on
+from cpc_tf.detect.trainee import (
+    CATEGORY_IDS,
+    CLASS_NAMES,
+    FINE_TUNED,
+    FROZEN,
+    WHOLE,
+    build_detector,
+)
+from cpc_tf.encoders.card import module_name
+from cpc_tf.export.shared import (
+    BYTES,
+    Export,
+    dataset_name,
+    needed,
+    of_images,
+    or_black,
+    read_checkpoint,
+    read_intensity_range,
+    render,
+    restore,
+    result_of,
+    result_of_ended,
+    run_name,
+    save_frozen,
+    versions,
+)
+from cpc_tf.export.verify import Reference
+
+LEAST_SCORE = tf.TensorSpec([], tf.float32, name="least_score")
+
+
+class HubDetector(tf.Module):
+    """Images [N, H, W, 3], any N, H and W -> detections, K rows an image; detector.md.jinja describes them.
+
+    Images are uint8, or floats in [0, 1]; they are put on a canvas as in the run's test. Behind the last detection
+    'labels' are -1, and the rest zero or empty.
+
+    Args:
+      model: computes in float32. It is not kept: TensorFlow would save a Keras model layer by layer.
+      config: how it sees images.
+      class_names: of its labels.
+    """
+
+    # tf.Module has this as a property, and properties are not saved.
+    variables = None
+
+    def __init__(self, model: FasterRCNN, config: CanvasConfig, class_names: list[str]):
+        super().__init__(name="detector")
+        self.variables = model.variables
+        least_score, names = (
+            model.config.inference.detection_score,
+            [*class_names, ""],
+        )  # -1: the last one
+
+        @tf.function(input_signature=[BYTES, LEAST_SCORE], autograph=False)
+        def detect(images: tf.Tensor, least_score: tf.Tensor) -> dict[str, tf.Tensor]:
+            shape, view = tf.shape(images), canvas.plain(config)
+            size = canvas.fitted(shape[1:3], view.area, config)
+            canvases = tf.map_fn(
+                lambda image: canvas.show(image, size, view, config),
+                or_black(images),
+                fn_output_signature=tf.TensorSpec(
+                    [config.canvas_height, config.canvas_width, 3], tf.uint8
+                ),
+            )
+            sizes = tf.tile(size[None], [tf.shape(canvases)[0], 1])
+            detections = model(
+                tf.image.convert_image_dtype(canvases, tf.float32), sizes, least_score=least_score
+            )
+            labels = detections.labels
+            scale = tf.cast(size, tf.float32) / tf.cast(shape[1:3], tf.float32)
+            outputs = {
+                "boxes": detections.boxes / tf.tile(scale, [2]),
+                "scores": detections.scores,
+                "labels": labels,
+                "names": tf.gather(
+                    tf.constant(names), tf.where(labels < 0, len(names) - 1, labels)
+                ),
+                "count": detections.count,
+            }
+            return {name: x[: shape[0]] for name, x in outputs.items()}
+
+        def call(images: tf.Tensor) -> dict[str, tf.Tensor]:
+            return detect(images, tf.constant(least_score, tf.float32))
+
+        @tf.function(input_signature=[], autograph=False)
+        def all_names() -> tf.Tensor:
+            return tf.constant(class_names)
+
+        self.detect, self.__call__, self.class_names = (
+            of_images(detect, LEAST_SCORE),
+            of_images(call),
+            all_names,
+        )
+
+
+def detector_reference(
+    model: FasterRCNN, config: CanvasConfig, class_names: list[str]
+) -> Reference:
+    """Random images and what the detector, as a Keras model, finds on them at any score."""
+    draw, view = np.random.default_rng(0), canvas.plain(config)
+    least_score = np.float32(model.config.inference.detection_score)
+    inputs, outputs = {}, {"names/classes": np.array(class_names), "least_score": least_score}
+    for i, (count, *shape) in enumerate([(2, 90, 120), (1, 113, 57)]):
+        # Squares of 10 px: noise would be grey on the canvas.
+        images = draw.integers(0, 256, [count, *(-(-side // 10) for side in shape), 3], np.uint8)
+        images = images.repeat(10, 1).repeat(10, 2)[:, : shape[0], : shape[1]]
+        size = canvas.fitted(tf.constant(shape), view.area, config)
+        canvases = tf.stack(
+            [canvas.show(tf.constant(image), size, view, config) for image in images]
+        )
+        sizes = tf.stack([size] * count)
+        detections = model(
+            tf.cast(canvases, tf.float32) / 255.0, sizes, least_score=tf.constant(0.0)
+        )
+        inputs[f"case{i}"] = images
+        outputs[f"case{i}/boxes"] = detections.boxes.numpy() * np.tile(shape / size.numpy(), 2)
+        for name in ("scores", "labels", "count"):
+            outputs[f"case{i}/{name}"] = getattr(detections, name).numpy()
+    return Reference(inputs, outputs)
+
+
+def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) -> Export:
+    """Restores the detector of a run, which has no averages: `weights` is not used."""
+    path = os.path.join(workdir, CLASS_NAMES)
+    if not tf.io.gfile.exists(path):
+        raise ConfigError("workdir", workdir, f"has no {CLASS_NAMES}, its training never began")
+    names = read_json(path, list)
+    phase, result = _last_phase(run, workdir)
+    with needed(workdir):
+        model = build_detector(
+            replace(run, precision="float32", recompute=False, xla="off"), len(names)
+        )
+    step = read_checkpoint(
+        os.path.join(workdir, phase), step, lambda path: restore(path, model=model)
+    )
+    ids = os.path.join(workdir, CATEGORY_IDS)
+    card = {
+        "class_names": names,
+        "category_ids": read_json(ids) if tf.io.gfile.exists(ids) else {},
+        "levels": read_intensity_range(workdir),
+        "detector": {
+            **flatten(run.detector),
+            "encoder": module_name(run.detector.backbone.encoder),
+        },
+        "canvas": flatten(run.canvas),
+        "recommended_score": result.get("best_f1", {}).get("score")
+        if result.get("steps") == step
+        else None,
+        "split": run.data.split,
+        "dataset": dataset_name(run.data.origin),
+        "run": run_name(workdir),
+        "step": step,
+        "versions": versions("tensorflow-hub"),
+    }
+    return Export(
+        kind="detector",
+        module=HubDetector(model, run.canvas, names),
+        save=save_frozen,
+        card=card,
+        readme=render(
+            "detector",
+            card=card,
+            run=run,
+            result=result,
+            tested_on=tested_on(result),
+            best_score=best_score(result),
+        ),
+        reference=functools.partial(detector_reference, model, run.canvas, names),
+        summary=(
+            f"{len(names)} class{'es' * (len(names) > 1)}, weights of step {step}; in a fresh process: "
+            "{detections} detections, {same:.1%} of them the same"
+        ),
+    )
+
+
+def _last_phase(run: DetectConfig, workdir: str) -> tuple[str, dict[str, Any]]:
+    """Returns the phase that made the detector, and the result with its steps; of one phase it may not have ended.
+
+    Raises:
+      ConfigError: a run of two phases has not ended.
+    """
+    if not run.phases.frozen_epochs:
+        return WHOLE, result_of(workdir)
+    result = result_of_ended(workdir, "detect")
+    phase = FINE_TUNED if result["phases"][FINE_TUNED]["steps"] else FROZEN
+    return phase, {**result, "steps": result["phases"][phase]["steps"]}

@@ -1,0 +1,463 @@
+"""A run of pre-training or on labels -> its encoder in float32, a TF2 SavedModel with the TF-Hub image interface."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf.core.files import read_text
+from cpc_tf.core.settings import ConfigError, replace
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.encoders.card import EncoderCard, EncoderName, Training, find_card, module_name
+from cpc_tf.encoders.layers import has_batch_norm
+from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps, saved_values, with_values
+from cpc_tf.encoders.network import Network, patch_grid
+from cpc_tf.encoders.networks import NETWORKS
+from cpc_tf.evaluation import label_kinds
+from cpc_tf.export.shared import (
+    BYTES,
+    IMAGES,
+    Export,
+    dataset_name,
+    in_range,
+    needed,
+    or_black,
+    read_checkpoint,
+    read_intensity_range,
+    render,
+    render_block,
+    restore,
+    result_of,
+    result_of_ended,
+    run_name,
+    versions,
+)
+from cpc_tf.export.verify import NotVerified, Reference
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.trainee import build_model, read_initial_card
+from cpc_tf.training.workdir import read_config
+
+TOLERANCE = 1e-4  # of features, relative to the largest of them
+
+
+class Reusable(tf.Module):
+    """An object with the interface of `hub.KerasLayer`.
+
+    Args:
+      encoder: its variables are this object's. It is not kept: TensorFlow would save a Keras model layer by layer.
+      endpoints: (images [N, H, W, 3], training) -> outputs by name, 'features' among them.
+
+    Attributes:
+      unchecked: images -> endpoints in inference mode, whatever range the pixels have.
+      checks_pixels: whether a call refuses pixels outside [0, 1]. It is read when the module is saved.
+    """
+
+    # tf.Module has these as properties, and properties are not saved: hub.KerasLayer would find nothing to train.
+    variables = None
+    trainable_variables = None
+
+    def __init__(
+        self,
+        encoder: Network,
+        endpoints: Callable[[tf.Tensor, bool], dict[str, tf.Tensor]],
+        name: str,
+    ):
+        super().__init__(name=name)
+        self.variables = encoder.variables
+        self.trainable_variables = encoder.trainable_variables
+        self.regularization_losses = []
+        self._endpoints, self.checks_pixels = endpoints, True
+        # Other runtimes are made of this: not all of them know assertions.
+        self.unchecked = tf.function(
+            lambda images: endpoints(images, False), input_signature=[IMAGES], autograph=False
+        )
+
+    @tf.function(autograph=False)
+    def __call__(self, images: tf.Tensor, training: bool = False, return_endpoints: bool = False):
+        """Images [N, H, W, 3] -> the endpoint 'features', or all endpoints by name."""
+        if self.checks_pixels:
+            images = in_range(images, "or bytes by the signature 'uint8'")
+        endpoints = self._endpoints(images, training)
+        return endpoints if return_endpoints else endpoints["features"]
+
+
+class HubEncoder(Reusable):
+    """Images [N, H, W, 3], float32 in [0, 1], any N, H and W -> features [N, D], or `Network.endpoints`.
+
+    Its child `patched` has the same interface and does the same for each patch of the grid, with [N, R, C] in front:
+    latents [N, R, C, D].
+
+    Args:
+      encoder: computes in float32, has its variables.
+      geometry: of the patches.
+    """
+
+    def __init__(self, encoder: Network, geometry: GeometryConfig):
+        # One graph with and one without training, which all others call: the large encoders take long to trace. Only
+        # batch norm tells them apart (`Network.endpoints`).
+        graphs = [_graph(encoder, training=False)] * 2
+        if has_batch_norm(encoder):
+            graphs[True] = _graph(encoder, training=True)
+
+        def endpoints(images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
+            return graphs[training](images)
+
+        def patched(images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
+            patches = patch_grid(
+                images, geometry.patch_size, geometry.patch_stride
+            )  # [N, R, C, P, P, 3]
+            grid = tf.shape(patches)[:3]
+            flat = tf.reshape(
+                patches, tf.concat([[tf.reduce_prod(grid)], patches.shape[3:]], 0)
+            )  # [N*R*C, P, P, 3]
+            return {
+                # [N*R*C, ...] -> [N, R, C, ...]; the number of channels stays known.
+                name: tf.ensure_shape(
+                    tf.reshape(x, tf.concat([grid, tf.shape(x)[1:]], 0)),
+                    [None, None, None, *x.shape[1:]],
+                )
+                for name, x in endpoints(flat, training).items()
+            }
+
+        super().__init__(encoder, endpoints, name="encoder")
+        self.patched = Reusable(encoder, patched, name="patched")
+
+    def check_pixels(self, check: bool) -> None:
+        """Sets whether calls refuse pixels outside [0, 1]."""
+        for entry in (self, self.patched):
+            entry.checks_pixels = check
+
+    def endpoint_names(self) -> list[str]:
+        """Names of the whole image's endpoints."""
+        return sorted(self.unchecked.get_concrete_function().structured_outputs)
+
+
+def _graph(encoder: Network, training: bool) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    """`encoder.endpoints` as a graph that also takes an empty batch."""
+
+    @tf.function(input_signature=[IMAGES], autograph=False)
+    def endpoints(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        maps = encoder.endpoints(or_black(images), training)
+        return {name: x[: tf.shape(images)[0]] for name, x in maps.items()}
+
+    return endpoints
+
+
+def save(module: HubEncoder, directory: str) -> None:
+    """Writes the SavedModel with its signatures 'serving_default', 'uint8' and 'patched'."""
+
+    @tf.function(input_signature=[IMAGES], autograph=False)
+    def serve(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        endpoints = module(images, return_endpoints=True)
+        return {name: endpoints[name] for name in ("features", "feature_map")}
+
+    @tf.function(input_signature=[BYTES], autograph=False)
+    def serve_bytes(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        endpoints = module.unchecked(tf.image.convert_image_dtype(images, tf.float32))
+        return {name: endpoints[name] for name in ("features", "feature_map")}
+
+    @tf.function(input_signature=[IMAGES], autograph=False)
+    def serve_patched(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"latents": module.patched(images)}
+
+    for entry in (
+        module,
+        module.patched,
+    ):  # the graphs that are saved: one for each combination of Python booleans
+        for training, return_endpoints in itertools.product((False, True), (False, True)):
+            entry.__call__.get_concrete_function(
+                IMAGES, training=training, return_endpoints=return_endpoints
+            )
+    tf.saved_model.save(
+        module,
+        directory,
+        signatures={"serving_default": serve, "uint8": serve_bytes, "patched": serve_patched},
+        # Layer norm brings its own gradient (cpc_tf/encoders/layers.py): without this, fine-tuning would fail.
+        options=tf.saved_model.SaveOptions(experimental_custom_gradients=True),
+    )
+
+
+def encoder_reference(encoder: Network, geometry: GeometryConfig) -> Reference:
+    """Random images and what the encoder, as a Keras model, computes from them.
+
+    Few and small, because of the large encoders: several sizes of whole images, one grid of patches, one gradient. The
+    gradient is that of training, which moves the statistics of batch norm.
+    """
+    draw = np.random.default_rng(0)
+
+    def images(*shape: int) -> np.ndarray:
+        return draw.uniform(size=[*shape, 3]).astype(np.float32)
+
+    patch, stride, side = geometry.patch_size, geometry.patch_stride, geometry.image_size
+    inputs, outputs = {}, {}
+    for i, batch in enumerate(
+        [images(2, patch, patch), images(1, patch + 13, 31), images(1, 32, 2 * patch + 1)]
+    ):
+        inputs[f"whole{i}"] = batch
+        outputs.update(
+            {
+                f"whole{i}/{name}": x.numpy()
+                for name, x in encoder.endpoints(tf.constant(batch)).items()
+            }
+        )
+
+    # A column less than the geometry's grid has, unless that is the only one.
+    inputs["patched"] = images(1, side, max(side - stride, patch))
+    # Not computed as the module does it: [H, W, 3] -> [H', W', 3, P, P] -> [R, C, P, P, 3].
+    windows = np.lib.stride_tricks.sliding_window_view(
+        inputs["patched"][0], (patch, patch), axis=(0, 1)
+    )
+    patches = np.ascontiguousarray(windows[::stride, ::stride].transpose(0, 1, 3, 4, 2))
+    latents = encoder(tf.constant(patches.reshape(-1, patch, patch, 3))).numpy()
+    outputs["patched/latents"] = latents.reshape(1, *patches.shape[:2], encoder.feature_dim)
+
+    # Large enough for the last feature map not to be a point, where batch norm has nothing to normalize.
+    inputs["gradient"] = images(2, max(patch, 64), max(patch, 64))
+    inputs["projection"] = draw.normal(size=[2, encoder.feature_dim]).astype(np.float32)
+    with tf.GradientTape() as tape:
+        features = encoder(tf.constant(inputs["gradient"]), training=True)
+        loss = tf.reduce_sum(features * inputs["projection"])
+    gradients = tape.gradient(loss, encoder.trainable_variables)
+    outputs["gradient/norms"] = np.array([float(tf.norm(gradient)) for gradient in gradients])
+    return Reference(inputs, outputs)
+
+
+def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: str) -> Export:
+    """Returns the encoder of a pre-training run, with 'averaged' or 'raw' weights."""
+    model = build_model(replace(run, precision="float32"))
+
+    def read(path: str) -> None:
+        restore(path, model=model)
+        if weights == "averaged":
+            # The averages straight into the variables they are averages of. Statistics of batch norm have none.
+            restore(path, average=tf.train.Checkpoint(averages=model.trainable_variables))
+
+    step = read_checkpoint(workdir, step, read)
+    before = None
+    if run.initial_encoder:
+        with needed(workdir):
+            before = read_initial_card(run.initial_encoder).training
+        before = dataclasses.replace(before, module=module_name(run.initial_encoder))
+    objective, result = run.objective.kind, result_of(workdir)
+    training = Training(
+        objective=objective.NAME,
+        method=run.objective.settings.method(run.augment.augment),
+        rung=run.rung or None,
+        dataset=dataset_name(run.data.origin),
+        augment=run.augment.augment,
+        augment_changes=run.augment.augment_changes or None,
+        seed=run.training.seed,
+        run=run_name(workdir),
+        step=step,
+        weights=weights,
+        began_as=before,
+    )
+    figures = [
+        (text, form.format(result[key]))
+        for key, (text, form) in objective.FIGURES.items()
+        if key in result
+    ]
+    facts = {"objective": objective, "run": run, "result": result, "figures": figures}
+    return _export(model.encoder, run.geometry, training, workdir, **facts)
+
+
+def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str) -> Export:
+    """Returns the encoder that a run on labels trained or fine-tuned.
+
+    Only fine-tuning with --encoder_adam=paper has averages; without them the raw weights are exported, whatever
+    `weights` is.
+    """
+    name, result = EncoderName.parse(run.classifier.encoder), result_of_ended(workdir, "efficient")
+    phase = _trained_phase(run, workdir, result)
+    with needed(workdir):
+        before = None if name.is_new else name.card()
+    folder = os.path.join(workdir, phase)
+    averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
+    chosen = read_config(
+        folder, EfficientConfig
+    )  # the phase has settings of its own: the search chose them
+    encoder, step = _load_trained(chosen, before, folder, step, averaged)
+    training = Training(
+        dataset=dataset_name(result.get("dataset", run.data.origin)),
+        augment=run.augment.augment,
+        augment_changes=run.augment.augment_changes or None,
+        seed=run.training.seed,
+        run=run_name(workdir),
+        step=step,
+        weights="averaged" if averaged else "raw",
+        phase=phase,
+        num_train_labels=result["num_train_labels"],
+        label_fraction=result["label_fraction"],
+        began_as=dataclasses.replace(before.training, module=module_name(name.module), phase=None)
+        if before
+        else None,
+    )
+    images, side = chosen.images, chosen.images.image_size
+    whole = {"image_size": side, "patch_size": side, "patch_stride": side}
+    geometry = (
+        before.geometry
+        if before
+        else GeometryConfig(resize=images.resize, mirror=images.mirror, **whole)
+    )
+    facts = {
+        "run": chosen,
+        "result": result,
+        "figures": label_kinds.of_result(result).titled(result, phase),
+    }
+    return _export(encoder, geometry, training, workdir, **facts)
+
+
+def _trained_phase(run: EfficientConfig, workdir: str, result: dict[str, Any]) -> str:
+    """Returns the phase in which the encoder was trained. Raises ConfigError if there is none."""
+    if SUPERVISED in result["phases"]:
+        return SUPERVISED
+    if result["phases"].get(FINE_TUNED, {"steps": 0})["steps"]:
+        return FINE_TUNED
+    name = run.classifier.encoder
+    reason = "0 steps of fine-tuning did best" if run.sgd.finetune_steps else "--finetune_steps=0"
+    way_out = (
+        "there is nothing to export"
+        if EncoderName.parse(name).is_new
+        else f"use --encoder={name} itself"
+    )
+    raise ConfigError("workdir", workdir, f"its encoder never changed ({reason}); {way_out}")
+
+
+def original_maps(run: EfficientConfig, workdir: str) -> LoadedEncoder:
+    """Returns the encoder as the run began with it, in float32. Raises ConfigError if its module is gone."""
+    chosen, seed = run.classifier, run.training.seed
+    with needed(workdir):
+        return load_feature_maps(
+            chosen.encoder,
+            chosen.endpoint,
+            run.images.image_size,
+            backbone=chosen.backbone,
+            seed=seed,
+            norm=chosen.norm,
+            signature=chosen.signature,
+        )
+
+
+def restore_maps(path: str, maps: LoadedEncoder, averaged: bool) -> None:
+    """Reads the encoder, or its averages, from a checkpoint of a phase that trained it. Raises ConfigError."""
+    try:
+        restore(path, encoder=maps.saved())
+        if averaged:
+            restore(path, average=tf.train.Checkpoint(averages=maps.trainable_variables))
+    except (AssertionError, ValueError) as error:
+        raise ConfigError(
+            "encoder",
+            maps.text,
+            f"no longer what {path} was trained from: other variables; bring it back",
+        ) from error
+
+
+def _load_trained(
+    run: EfficientConfig, before: EncoderCard | None, folder: str, step: int, averaged: bool
+) -> tuple[Network, int]:
+    """Returns the encoder of a phase, in `folder`, and the step; `before` is the card of the module it began as."""
+    chosen = run.classifier
+    maps = original_maps(run, folder)
+    step = read_checkpoint(folder, step, lambda path: restore_maps(path, maps, averaged))
+    if isinstance(maps.encoder, Network):
+        return maps.encoder, step
+    # The layer lists trainable variables first, the SavedModel lists them in the order of `Network.variables`.
+    encoder = with_values(before.encoder, maps.encoder.resolved_object.variables, chosen.encoder)
+    # Variables of equal shapes could have been mixed up.
+    side = before.geometry.patch_size
+    images = tf.constant(
+        np.random.default_rng(0).uniform(size=[2, side, side, 3]).astype(np.float32)
+    )
+    wanted = maps.outputs(images)
+    wanted = (
+        wanted["features"] if isinstance(wanted, dict) else wanted[:, 0, 0]
+    )  # [2, D]; of the only patch
+    difference = float(np.abs(encoder(images) - wanted).max() / max(np.abs(wanted).max(), 1e-30))
+    if not difference <= TOLERANCE:
+        raise NotVerified(
+            f"features of the rebuilt encoder differ from the run's by {difference:.1e} of their scale"
+        )
+    return encoder, step
+
+
+def export_again(path: str) -> Export:
+    """Returns an encoder that an earlier version exported, as this one writes it: with the same values and card.
+
+    Its README stays, too, up to the sections on inputs, outputs and use.
+
+    Raises:
+      ConfigError: there is no encoder, or its card is of another network.
+    """
+    card = find_card(path) if tf.io.gfile.isdir(path) else None
+    if card is None:
+        what = "an encoder that `cpc-tf export` wrote: classifiers and detectors are exported from their run"
+        raise ConfigError("module", path, f"without --format it must be {what}")
+    encoder = with_values(card.encoder, saved_values(path, path), path)
+    return _of_card(
+        dataclasses.replace(card, versions=_versions()), encoder, functools.partial(_renewed, path)
+    )
+
+
+def _renewed(path: str, **facts: Any) -> str:
+    """The README of a module with its sections on inputs, outputs and use as they are written today."""
+    text = read_text(os.path.join(path, "README.md"))
+    for section, first, following in (
+        ("inputs", "A TensorFlow 2 SavedModel", "## Geometry"),
+        ("use", "## Use", "## "),
+    ):
+        before, begin, rest = text.partition(f"\n{first}")
+        _, end, after = rest.partition(f"\n{following}")
+        if not (begin and end):
+            raise ConfigError(
+                "module", path, f"its README.md has no line {first!r} with {following!r} after it"
+            )
+        text = before + begin[:1] + render_block("encoder", section, **facts) + end + after
+    return text
+
+
+def _export(
+    encoder: Network, geometry: GeometryConfig, training: Training, workdir: str, **facts: Any
+) -> Export:
+    """Returns an encoder, with its values and in float32, as a module; its README also has these `facts` of the run."""
+    parameters = int(sum(np.prod(v.shape) for v in encoder.trainable_variables))
+    levels = read_intensity_range(workdir)
+    card = EncoderCard(
+        encoder.config, geometry, training, encoder.feature_dim, parameters, _versions(), levels
+    )
+    return _of_card(card, encoder, functools.partial(render, "encoder", **facts))
+
+
+def _versions() -> dict[str, str]:
+    return versions("tensorflow-hub")
+
+
+def _of_card(card: EncoderCard, encoder: Network, readme: Callable[..., str]) -> Export:
+    """Returns the module of an encoder and its card; `readme` makes the README of what both say."""
+    encoder.recompute = False  # the card keeps the setting of the run
+    module = HubEncoder(encoder, card.geometry)
+    entry = NETWORKS[card.encoder.encoder]
+    options = [name for name in entry.options if name != "recompute"]
+    endpoints = [
+        name for name in module.endpoint_names() if name not in ("feature_map", "features")
+    ]
+    return Export(
+        kind="encoder",
+        module=module,
+        save=save,
+        card=card.to_json(),
+        readme=readme(card=card, sees=entry.sees, options=options, endpoints=endpoints),
+        reference=functools.partial(encoder_reference, encoder, card.geometry),
+        summary=(
+            f"{card.encoder.encoder}, {card.training.weights} weights of step {card.training.step}; "
+            "in a fresh process: largest difference {difference:.0e}, {variables} variables trainable"
+        ),
+    )
