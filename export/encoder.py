@@ -378,9 +378,8 @@ def _load_trained(
         np.random.default_rng(0).uniform(size=[2, side, side, 3]).astype(np.float32)
     )
     wanted = maps.outputs(images)
-    wanted = (
-        wanted["features"] if isinstance(wanted, dict) else wanted[:, 0, 0]
-    )  # [2, D]; of the only patch
+    # [2, D]; of the only patch
+    wanted = wanted["features"] if isinstance(wanted, dict) else wanted[:, 0, 0]
     difference = float(np.abs(encoder(images) - wanted).max() / max(np.abs(wanted).max(), 1e-30))
     if not difference <= TOLERANCE:
         raise NotVerified(

@@ -196,9 +196,8 @@ def compare_detector(got: Arrays, reference: Reference) -> dict[str, float]:
             boxes, scores, labels = (
                 wanted[name][i, :count, None] for name in ("boxes", "scores", "labels")
             )
-            near = (
-                np.abs(one["boxes"] - boxes).max(2) <= BOX_TOLERANCE * max(images.shape) / 100
-            )  # [wanted, got]
+            # [wanted, got]
+            near = np.abs(one["boxes"] - boxes).max(2) <= BOX_TOLERANCE * max(images.shape) / 100
             near &= (np.abs(one["scores"] - scores) <= SCORE_TOLERANCE) & (one["labels"] == labels)
             same += int(near.any(1).sum())
             total += int(count)

@@ -18,8 +18,7 @@ def test_the_parts_make_cpc(tmp_path, capsys):
     example.main(samples.write_pictures(tmp_path, {"train": 2}), steps=1, batch_size=4)
     printed = capsys.readouterr().out
     [loss] = re.findall(r"step 1: loss ([\d.]+)", printed)
-    untrained = (
-        4 * 2 * math.log(4 * 25)
-    )  # directions, offsets; each finds its target among 25 patches of 4 pictures
+    # directions, offsets; each finds its target among 25 patches of 4 pictures
+    untrained = 4 * 2 * math.log(4 * 25)
     assert float(loss) == pytest.approx(untrained, rel=0.02)
     assert "features: (6, 256)" in printed

@@ -38,9 +38,8 @@ class Operation:
 
     name: str  # in policies, flags and figures
     number: int  # in recipes and in C++: never changed, never used again; primitives count from 0, steps from 100
-    implementation: (
-        Callable | str
-    )  # `function`, or 'module:function', which is imported at its first use
+    # `function`, or 'module:function', which is imported at its first use
+    implementation: Callable | str
     ranges: tuple[
         Range, ...
     ] = ()  # what a policy can set; a primitive draws at most one number, its magnitude
@@ -173,13 +172,12 @@ class Policy:
 
     def bounds(self, operation: str, side: int) -> Bounds:
         """Returns lowest and highest of each real number that an operation draws for patches of `side` px."""
-        values, ranges = self.ranges(operation), OPERATIONS[operation].ranges
-        return [
-            bounds
-            for each in ranges
-            if each.drawn
-            for bounds in each.drawn(values[each.name], side)
-        ] or [(0, 0)]
+        values = self.ranges(operation)
+        bounds = []
+        for each in OPERATIONS[operation].ranges:
+            if each.drawn:
+                bounds += each.drawn(values[each.name], side)
+        return bounds or [(0, 0)]
 
     @property
     def chosen(self) -> int:

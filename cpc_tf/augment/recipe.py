@@ -8,6 +8,7 @@ by the native engine, our C++ operation, or by the reference engine in TensorFlo
 from __future__ import annotations
 
 import functools
+import itertools
 import pathlib
 from typing import NamedTuple
 
@@ -38,9 +39,8 @@ class Recipe(NamedTuple):
     curve: tf.Tensor  # float32 [N, 3, 5]: each channel's map at inputs 0, 1/4, .. 1
     distort: tf.Tensor  # bool [N]: whether its colours are distorted
     order: tf.Tensor  # int32 [N]: index in COLOR_ORDERS
-    color: (
-        tf.Tensor
-    )  # float32 [N, 4]: brightness shift in grey levels, saturation, hue shift in turns, contrast
+    # float32 [N, 4]: brightness shift in grey levels, saturation, hue shift in turns, contrast
+    color: tf.Tensor
     grey: tf.Tensor  # bool [N]: whether it becomes grey
 
 
@@ -70,7 +70,7 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
         "color": policy.bounds("distort", patch_size),
         "strength": [(0, 1)] * policy.chosen,
     }
-    low, high = np.float32([bounds for column in columns.values() for bounds in column]).T
+    low, high = np.float32([*itertools.chain(*columns.values())]).T  # [columns] each
     block = tf.random.stateless_uniform(
         [num_patches, len(low)], [seed + _UNIFORM, counter], alg="philox"
     )

@@ -127,9 +127,8 @@ def parse(text: bytes, keypoints: bool = False) -> Rows:
             raise ValueError(f"line {number} is {shown(line)} in place of CLASS X Y WIDTH HEIGHT")
         numbers = [*map(_number, rest)]
         is_polygon = len(numbers) >= 6 and len(numbers) % 2 == 0 and not keypoints
-        numbers = (
-            numbers[:4] if keypoints or len(numbers) == 5 else numbers
-        )  # keypoints, or a score
+        # keypoints, or a score
+        numbers = numbers[:4] if keypoints or len(numbers) == 5 else numbers
         finite = all(map(math.isfinite, numbers))
         if not finite or not (is_polygon or len(numbers) == 4):
             edges = [NAN] * 4

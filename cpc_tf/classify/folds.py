@@ -59,9 +59,8 @@ def nearly_the_same(features: np.ndarray, classes: np.ndarray) -> np.ndarray:
     starts, ends = [np.arange(count)], [np.arange(count)]
     for begin in range(0, count, _BLOCK):
         block = slice(begin, begin + _BLOCK)
-        distances = (
-            squares[block, None] + squares - 2 * points[block] @ points.T
-        )  # [block, N], squared
+        # [block, N], squared
+        distances = squares[block, None] + squares - 2 * points[block] @ points.T
         near, neighbour = np.nonzero(distances < limit)
         starts.append(near + begin)
         ends.append(neighbour)

@@ -145,9 +145,8 @@ def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Sour
         return None
     if config.data.folders:
         pool = folder.open_pool(config.data, "unlabelled")
-        pool.intensity_range = (
-            source.intensity_range or pool.intensity_range
-        )  # all pictures are seen alike
+        # all pictures are seen alike
+        pool.intensity_range = source.intensity_range or pool.intensity_range
         chosen = np.random.default_rng(config.seed).permutation(pool.num_examples)[
             : config.most_unlabelled
         ]

@@ -103,8 +103,9 @@ def remove_leftovers(folder: str, pattern: str) -> None:
 
 def _remove_if_old(path: str) -> None:
     is_folder = tf.io.gfile.isdir(path)
-    below = tf.io.gfile.walk(path) if is_folder else []
-    paths = [path, *(os.path.join(here, file) for here, _, files in below for file in files)]
+    paths = [path]
+    for folder, _, files in tf.io.gfile.walk(path) if is_folder else ():
+        paths += [os.path.join(folder, file) for file in files]
     if time.time() - max(tf.io.gfile.stat(each).mtime_nsec for each in paths) / 1e9 < _OLD:
         return
     if not is_folder:

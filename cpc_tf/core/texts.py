@@ -73,15 +73,20 @@ def csv_lines(rows: Iterable[Iterable[Any]], delimiter: str = ",", end: str = "\
 
 def csv_records(records: Sequence[Mapping[str, Any]]) -> str:
     """Returns records as CSV, with a column for each name that occurs."""
-    names = dict.fromkeys(name for record in records for name in record)
-    return csv_lines([names, *(map(record.get, names) for record in records)])
+    names: dict[str, None] = {}
+    for record in records:
+        names |= dict.fromkeys(record)
+    rows = [map(record.get, names) for record in records]
+    return csv_lines([names, *rows])
 
 
 def _cell(value: Any) -> str:
     text = "" if value is None else str(value)
     if isinstance(value, str) and _FORMULA.match(text) and not _NUMBER.fullmatch(text):
         text = f"'{text}"
-    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
+    if _QUOTED.search(text):
+        text = '"' + text.replace('"', '""') + '"'
+    return text
 
 
 def csv_text(cell: str) -> str:

@@ -140,9 +140,8 @@ def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
         return source
     with named_by("split"):
         pool = folder.open_pool(data, data.split)
-    pool.intensity_range = (
-        source.intensity_range or pool.intensity_range
-    )  # the classifier sees all pictures alike
+    # the classifier sees all pictures alike
+    pool.intensity_range = source.intensity_range or pool.intensity_range
     return pool
 
 

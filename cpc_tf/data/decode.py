@@ -120,9 +120,8 @@ class Header(NamedTuple):
     size: tf.Tensor  # int32 [2]: height and width as stored, before the image is turned
     pixels: tf.Tensor  # int64 scalar: number of pixels that `decode` needs memory for
     bits: tf.Tensor  # int64 scalar: bits per value, at least 8
-    several: (
-        tf.Tensor
-    )  # bool scalar: whether more frames or pages follow the first, which is decoded
+    # bool scalar: whether more frames or pages follow the first, which is decoded
+    several: tf.Tensor
 
 
 @_traced_once

@@ -169,9 +169,8 @@ def canvas_sides(canvas: CanvasConfig, sizes: Sizes) -> dict[str, int]:
     With an --area_scale the canvas is for this scale. A side that is set stays.
     """
     relative, rounded = relative_sizes(sizes), np.ceil
-    area = (
-        max(canvas.largest_area, canvas.test_area) * canvas.area_scale
-    )  # px of the largest image as shown
+    # px of the largest image as shown
+    area = max(canvas.largest_area, canvas.test_area) * canvas.area_scale
     if not area:
         rounded = np.round
         wanted = max(

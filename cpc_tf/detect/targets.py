@@ -26,9 +26,8 @@ class Samples(NamedTuple):
     valid: tf.Tensor  # bool [B, S], false for padding
     positive: tf.Tensor  # bool [B, S], matched with an object
     labels: tf.Tensor  # int32 [B, S], class of that object; 0 if there is none
-    deltas: (
-        tf.Tensor
-    )  # float32 [B, S, 4], code of that object's box relative to the candidate; 0 if there is none
+    # float32 [B, S, 4], code of that object's box relative to the candidate; 0 if there is none
+    deltas: tf.Tensor
 
 
 class Draws(NamedTuple):

@@ -146,9 +146,8 @@ class DetectorTraining(Trainee):
                 rate_of(config.sgd, batch_size, train_steps, phase), config.sgd.momentum
             )
         encoder = [] if phase == FROZEN else model.encoder_variables
-        self._at_smaller_rate = (
-            len(encoder) if phase == WHOLE else 0
-        )  # of the variables, the first ones
+        # of the variables, the first ones
+        self._at_smaller_rate = len(encoder) if phase == WHOLE else 0
         self.set_up(
             {"optimizer": (self.optimizer, [*encoder, *model.detector_variables])},
             config.sgd.clip_norm,

@@ -185,7 +185,9 @@ class ClassifierConfig(Settings):
     @property
     def blocks(self) -> int:
         """The number of residual blocks of the classifier."""
-        return self.head_blocks if self.head_blocks >= 0 else 0 if self.encoder == PIXELS else 11
+        if self.head_blocks >= 0:
+            return self.head_blocks
+        return 0 if self.encoder == PIXELS else 11
 
 
 @dataclasses.dataclass(frozen=True)

@@ -121,11 +121,9 @@ def relabelled(
         np.array([key in held_out for key in pool.identities()]),
         np.arange(pool.num_examples),
     )
-    parts = (
-        (None, None)
-        if labels.fit is None
-        else (every[~is_held_out], every[is_held_out] if held_out else None)
-    )
-    return Relabelled(pool, np.array(learned), source.class_names), Labels(
-        every, *parts, labels.fraction
-    )
+    fit, tested = None, None
+    if labels.fit is not None:
+        fit = every[~is_held_out]
+        tested = every[is_held_out] if held_out else None
+    relabelled = Relabelled(pool, np.array(learned), source.class_names)
+    return relabelled, Labels(every, fit, tested, labels.fraction)

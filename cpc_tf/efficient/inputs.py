@@ -244,12 +244,13 @@ class Inputs:
             len(labels.chosen),
         )
         self.kind = label_kinds.of(source.multi_label)
-        held_out = (
-            validation.num_examples
-            if validation
-            else len(() if labels.held_out is None else labels.held_out)
-        )
-        self.held_out = held_out  # labels
+        # The number of labels that are held out.
+        if validation:
+            self.held_out = validation.num_examples
+        elif labels.held_out is None:
+            self.held_out = 0
+        else:
+            self.held_out = len(labels.held_out)
         self.score = f"held_out_{self.kind.main}"  # what settings and lengths are selected by
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
         if validation:
@@ -260,12 +261,12 @@ class Inputs:
     def with_test(self) -> Inputs:
         """Returns inputs whose 'chosen' images are all, those of the test too; nothing is chosen or tested by these."""
         source, given = Joined(*self.sources), self.config.sgd.cached_views
-        most = (
-            max(ALL_VIEWS, given * self.count) // source.num_examples
-        )  # as many in all as there may be, or were
-        config = replace(
-            self.config, cached_views=given if given <= most else most if most > 1 else 0
-        )
+        # as many in all as there may be, or were
+        most = max(ALL_VIEWS, given * self.count) // source.num_examples
+        views = given
+        if given > most:
+            views = most if most > 1 else 0
+        config = replace(self.config, cached_views=views)
         labels = Labels(np.arange(source.num_examples), None, None, 1.0)
         test_source = self.sources[1]
         made = Inputs(

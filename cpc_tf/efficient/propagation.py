@@ -33,9 +33,8 @@ _DROPOUT, _NOISE = 1, 2
 class Unlabelled(NamedTuple):
     """What a method is given: the pictures without labels of a step, or some of them, and the classifier."""
 
-    views: (
-        tf.Tensor
-    )  # float32 in [0, 1]: pictures [n, S, S, 3], or two views of each [n, 2, S, S, 3]
+    # float32 in [0, 1]: pictures [n, S, S, 3], or two views of each [n, 2, S, S, 3]
+    views: tf.Tensor
     # Pictures float32 [n, S, S, 3] -> logits float32 [n, classes] in training, with the same dropout at each call.
     logits: Callable[[tf.Tensor], tf.Tensor]
     noise: Callable[[], tf.Tensor]  # normal numbers, float32 [n, S, S, 3], the same at each call

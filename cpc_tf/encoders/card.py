@@ -97,7 +97,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "encoder": lambda value: isinstance(value, dict),
     "geometry": lambda value: isinstance(value, dict),
     "versions": lambda value: isinstance(value, dict)
-    and all(_is_text(x) for item in value.items() for x in item),
+    and all(map(_is_text, [*value.keys(), *value.values()])),
     "levels": lambda value: value is None or _is_range(value),
     "began_as": lambda value: value is None or isinstance(value, dict),
 }

@@ -104,9 +104,15 @@ class LoadedEncoder(keras.layers.Layer):
             return card.identity(name.module)
         counted = sum(int(np.prod(v.shape)) for v in self.trainable_variables)
         new = name.kind in (NEW, COPY)
+        trained_by = UNTRAINED if new else UNKNOWN
+        if name.kind == PIXELS:
+            trained_by = PIXELS
+        architecture = backbone if name.is_new else ""
+        if card:
+            architecture = card.encoder.encoder
         return Identity(
-            trained_by=PIXELS if name.kind == PIXELS else UNTRAINED if new else UNKNOWN,
-            architecture=card.encoder.encoder if card else backbone if name.is_new else "",
+            trained_by=trained_by,
+            architecture=architecture,
             seed=seed if new else None,
             parameters=counted or None,
             module=module_name(name.module),

@@ -129,9 +129,8 @@ def encode_grid(encode: Callable[[tf.Tensor], tf.Tensor], patches: tf.Tensor) ->
 
 def pixel_grid(patches: tf.Tensor) -> tf.Tensor:
     """Patches uint8 [B, R, C, P, P, 3] -> their pixels, shrunk to 8x8 a patch, as one latent [B, 1, 1, R*C*192]."""
-    flat = (
-        tf.cast(tf.reshape(patches, [-1, *patches.shape[3:]]), tf.float32) / 255.0
-    )  # [B*R*C, P, P, 3]
+    # [B*R*C, P, P, 3]
+    flat = tf.cast(tf.reshape(patches, [-1, *patches.shape[3:]]), tf.float32) / 255.0
     small = tf.image.resize(flat, [_PIXEL_SIDE, _PIXEL_SIDE], antialias=True)
     size = patches.shape[1] * patches.shape[2] * _PIXEL_SIDE * _PIXEL_SIDE * 3
     return tf.reshape(small, [-1, 1, 1, size])

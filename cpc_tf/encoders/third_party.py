@@ -158,18 +158,20 @@ class Signature(keras.layers.Layer):
                 f"--encoder={shown(self._text)} is no module of TF1 format; name one of its outputs",
             )
         images, graph = function.inputs[0], function.graph
-        tensors = [x for operation in graph.get_operations() for x in operation.outputs]
+        tensors = []
+        for operation in graph.get_operations():
+            tensors += operation.outputs
         maps = [x.name for x in tensors if fits(x, (4,)) and x.shape[0] is None and x is not images]
         name = endpoint
         if endpoint.startswith(BEFORE):
             output = function.structured_outputs.get(endpoint.removeprefix(BEFORE))
             above = [] if output is None else [output]
+            seen = {id(output)}
             for x in above:  # breadth first: the list grows
-                above += (
-                    []
-                    if x.name in maps
-                    else [y for y in x.op.inputs if all(y is not z for z in above)]
-                )
+                if x.name in maps:
+                    continue
+                above += [y for y in x.op.inputs if id(y) not in seen]
+                seen |= {id(y) for y in x.op.inputs}
             name = next((x.name for x in above if x.name in maps), "")
         if name not in (x.name for x in tensors):
             least = (
@@ -208,9 +210,8 @@ def refused(text: str, what: str) -> Iterator[None]:
         raise
     # TensorFlow documents no types: IndexError, KeyError, AttributeError, protobuf's DecodeError and others occur.
     except Exception as error:
-        lines = (
-            str(error).partition("Call arguments received")[0].strip().splitlines()
-        )  # which Keras appends
+        # which Keras appends
+        lines = str(error).partition("Call arguments received")[0].strip().splitlines()
         why = lines[-1].strip() if lines else type(error).__name__
         raise ConfigError("encoder", shown(text), f"{what} ({why})") from error
 

@@ -211,12 +211,11 @@ class MultiLabel(LabelKind):
         def names(mask: np.ndarray) -> str:
             return ";".join(class_names[number] for number in np.flatnonzero(mask))
 
-        return [
-            (names(label), names(guess), ";".join(f"{p:.4f}" for p in confidence[guess]))
-            for label, guess, confidence in zip(
-                labels, logits > 0, confidences
-            )  # a probability above 0.5
-        ]
+        rows = []
+        for label, guess, confidence in zip(labels, logits > 0, confidences):
+            sure = [f"{each:.4f}" for each in confidence[guess]]  # above 0.5
+            rows.append((names(label), names(guess), ";".join(sure)))
+        return rows
 
     def classes(
         self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]

@@ -89,9 +89,8 @@ class Session:
         self._guesses: Guesses | None = None
         self._figures: Figures | None = None
         self._map: np.ndarray | None = None
-        self._classes = (
-            self.table.classes
-        )  # in the order of their keys; one that loses its pictures stays
+        # in the order of their keys; one that loses its pictures stays
+        self._classes = self.table.classes
         threading.Thread(target=self._work, daemon=True).start()
 
     # ---- the page

@@ -168,9 +168,8 @@ class LabelTable:
                 first = file.readline()
             self._begin = _BOM if first.startswith(_BOM) else ""
             self._end = "\r\n" if first.endswith("\r\n") else "\n"
-            self._delimiter = (
-                content.delimiter if content.delimiter in ",;\t" else ","
-            )  # those that `csv_lines` quotes
+            # those that `csv_lines` quotes
+            self._delimiter = content.delimiter if content.delimiter in ",;\t" else ","
         matched = labels.match(self.path, content, self._pictures, self._root)
 
         def label(row: str) -> Label | None:

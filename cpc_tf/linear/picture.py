@@ -126,11 +126,9 @@ def draw(
             truth = first.labels[query]
             plots.tile(row[0], first.images[query])
             row[0].set_xlabel(_class_text(names, truth), fontsize=10, fontweight="bold", labelpad=3)
-            near = [
-                (each, index)
-                for each in neighbours_of.values()
-                for index in each.order[query, :count]
-            ]
+            near = []
+            for each in neighbours_of.values():
+                near += [(each, index) for index in each.order[query, :count]]
             for axis, (each, index) in zip(row[1:], near):
                 label = each.gallery_labels[index]
                 # The same label; if they are multi-label, one in common.

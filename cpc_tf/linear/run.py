@@ -352,14 +352,11 @@ def table(results: dict[str, dict]) -> str:
     chances = {"map": first.get("map_chance"), "top1": 1 / classes, "top5": 5 / classes}
     rows["chance"] = [chances[name] for name in names if name in chances]
     widths = [max(8, len(title) + 2) for title in names.values()]
-    lines = [
-        f"{'linear classifier on':24}"
-        + "".join(f"{n:>{w}}" for n, w in zip(names.values(), widths))
-    ]
-    lines += [
-        f"{t:24}" + "".join(f"{100 * v:{w - 1}.1f}%" for v, w in zip(row, widths))
-        for t, row in rows.items()
-    ]
+    header = [f"{name:>{width}}" for name, width in zip(names.values(), widths)]
+    lines = [f"{'linear classifier on':24}" + "".join(header)]
+    for title, row in rows.items():
+        cells = [f"{100 * value:{width - 1}.1f}%" for value, width in zip(row, widths)]
+        lines.append(f"{title:24}" + "".join(cells))
     lines += [
         f"{title}: {kind.described(result)}"
         for title, result in results.items()

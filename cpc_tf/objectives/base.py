@@ -26,9 +26,8 @@ class Output(NamedTuple):
 
     loss: tf.Tensor  # float32 scalar: what is minimized
     metrics: dict[str, tf.Tensor]  # float32 scalars: the other `metric_names`
-    latents: (
-        tf.Tensor | None
-    )  # float32 [..., D], whose spread is monitored; None: nothing is monitored
+    # float32 [..., D], whose spread is monitored; None: nothing is monitored
+    latents: tf.Tensor | None
     kept: dict[str, tf.Tensor] | None = (
         None  # float32 or int32 [B, ...]: what `after_step` gets of the whole batch
     )

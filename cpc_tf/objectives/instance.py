@@ -35,9 +35,10 @@ def other_view(
     """
     groups, images, views, dim = candidates.values.shape
     queries = tf.reshape(projections, [groups, -1, dim])  # [G, 2*B/G, T]
+    # [G, .., 2*N]
     logits = (
         matmul(queries, tf.reshape(candidates.values, [groups, images * views, dim])) / temperature
-    )  # [G, .., 2*N]
+    )
     index = candidates.first * views + tf.range(queries.shape[1])
     itself = tf.equal(index[:, None], tf.range(images * views))  # a view is no candidate for itself
     logits = tf.where(itself, -1e9, logits)

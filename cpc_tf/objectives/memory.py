@@ -83,9 +83,8 @@ class Bank(tf.Module):
         )  # [B, 1+M, dim]
         # Z / images: the mean of exp(v . f / temperature) over random f of length 1.
         mean = float(hyp0f1(vectors.shape[1] / 2, 0.25 / temperature**2))
-        ratio = (
-            tf.exp(tf.einsum("bt,bmt->bm", vectors, candidates) / temperature) / mean
-        )  # P(i|v) times the images
+        # P(i|v) times the images
+        ratio = tf.exp(tf.einsum("bt,bmt->bm", vectors, candidates) / temperature) / mean
         data = tf.math.log(ratio[:, 0] / (ratio[:, 0] + count))
         return -tf.reduce_mean(data + tf.reduce_sum(tf.math.log(count / (ratio[:, 1:] + count)), 1))
 

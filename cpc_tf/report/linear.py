@@ -161,9 +161,8 @@ def _findings(compared: Sequence[Method]) -> list[Finding]:
     run = ours[0].runs[0]
     preset, steps = own_preset(run["dataset"], "linear"), run.get("steps", 0)
     short = shorter(LinearConfig, preset, steps, ours[0].labels)
-    length = (
-        "" if preset or not steps else f", {steps:,} steps"
-    )  # of pictures without a preset nothing else tells
+    # of pictures without a preset nothing else tells
+    length = "" if preset or not steps else f", {steps:,} steps"
     return [Finding(f"linear classifier{length}, top-1", values, remarks(short, best))]
 
 

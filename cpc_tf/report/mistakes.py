@@ -121,7 +121,6 @@ def _matrix(counts: np.ndarray, shares: np.ndarray, names: Sequence[str]) -> Fig
     ]
     caption = "Confusion matrix: a row for each class, which sums to 100 %."
     alt = f"Confusion matrix: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
-    inches = (
-        (6.5, 5.6) if len(names) > MOST_COUNTED else (4.8, 4.2)
-    )  # of few classes the letters are larger
+    # of few classes the letters are larger
+    inches = (6.5, 5.6) if len(names) > MOST_COUNTED else (4.8, 4.2)
     return Figure("confusion", caption, plots.png(draw, *inches, 200), alt, data)

@@ -348,9 +348,8 @@ class _Origin(NamedTuple):
     """Where metrics began not to be finite."""
 
     step: tf.Tensor  # int32 scalar, from 0 in these steps; -1: they are finite
-    replicas: (
-        tf.Tensor
-    )  # bool [replicas of this process]: whether its loss was not finite in that step
+    # bool [replicas of this process]: whether its loss was not finite in that step
+    replicas: tf.Tensor
 
 
 def _where(strategy: tf.distribute.Strategy, before: int, origin: _Origin) -> str:

@@ -136,7 +136,6 @@ def test_a_test_is_grey_if_all_patches_were(policy, changes, grey):
     """Without jitter, dropped channels and whatever else is random."""
     pixels = np.uint8([[[[255, 0, 0], [0, 255, 0], [7, 7, 7]]]])
     shown = augment.at_test(pixels, AugmentConfig(augment=policy, augment_changes=changes).policy)
-    wanted = (
-        np.uint8([[[[76] * 3, [150] * 3, [7] * 3]]]) if grey else pixels
-    )  # 0.2989 and 0.587 of 255
+    # 0.2989 and 0.587 of 255
+    wanted = np.uint8([[[[76] * 3, [150] * 3, [7] * 3]]]) if grey else pixels
     np.testing.assert_array_equal(shown, wanted)

@@ -50,9 +50,8 @@ def test_targets_of_groups_beyond_a_replica_and_batch_norms_statistics_are_sent_
     """And the running statistics are not."""
     weights, total, trainee = sent(norm="batch", negative_images=4)
     targets = 4 * BATCH * PATCHES * trainee.model.settings.target_dim
-    channels = (
-        sum(v.shape[0] for v in trainee.model.encoder.non_trainable_variables) // 2
-    )  # of means and variances
+    # of means and variances
+    channels = sum(v.shape[0] for v in trainee.model.encoder.non_trainable_variables) // 2
     assert total == weights + SAMPLE + 2 * targets + 4 * 2 * 2 * channels
 
 

@@ -194,9 +194,8 @@ def test_amdim_tells_places_of_the_other_view_from_all_of_other_images():
     )  # two groups of two images, three places
     losses, found, squares = [], [], []
     for i, view, q in np.ndindex(4, 2, 3):
-        scores = (
-            targets[[i, i ^ 1], 1 - view] @ sources[i, view, q] / np.sqrt(5)
-        )  # of the image, of the other one
+        # of the image, of the other one
+        scores = targets[[i, i ^ 1], 1 - view] @ sources[i, view, q] / np.sqrt(5)
         squares.append(scores**2)
         for own in 2 * np.tanh(scores[0] / 2):
             others = 2 * np.tanh(scores[1] / 2)

@@ -118,11 +118,8 @@ NETWORKS = {
     for name, architecture in ARCHITECTURES.items()
 }
 # Two networks of an entry, of lightness and of colours: NAME_lab, twice as wide. One of lightness alone: NAME_grey.
-NETWORKS.update(
-    (
-        f"{name}_{sees}",
-        NETWORKS[name]._replace(network="cpc_tf.encoders.networks.lab:Lab", sees=sees, of=name),
-    )
-    for name in ("resnet50", "resnet50_x2", "resnet101_v1", "tiny", "small", "base")
-    for sees in ("lab", "grey")
-)
+for _name in ("resnet50", "resnet50_x2", "resnet101_v1", "tiny", "small", "base"):
+    for _sees in ("lab", "grey"):
+        NETWORKS[f"{_name}_{_sees}"] = NETWORKS[_name]._replace(
+            network="cpc_tf.encoders.networks.lab:Lab", sees=_sees, of=_name
+        )

@@ -52,16 +52,22 @@ class Lab(Network):
         self.feature_dim = sum(network.feature_dim for network in self.networks)
 
     def normalized(self) -> list[tuple[keras.layers.Layer, keras.layers.Layer]]:
-        return [pair for network in self.networks for pair in network.normalized()]
+        pairs = []
+        for network in self.networks:
+            pairs += network.normalized()
+        return pairs
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """See `Network`; those of the networks, one behind the other."""
         lab = (to_lab(images) - _LOWEST) / tf.subtract(_HIGHEST, _LOWEST)
-        found = []
+        parts = []
         for network, channels in zip(self.networks, CHANNELS[NETWORKS[self.config.encoder].sees]):
             network.recompute = self.recompute  # which whoever uses the encoder may have changed
-            found.append(network.endpoints(lab[..., channels], training))
-        return {name: tf.concat([each[name] for each in found], -1) for name in found[0]}
+            parts.append(network.endpoints(lab[..., channels], training))
+        joined = {}
+        for name in parts[0]:
+            joined[name] = tf.concat([part[name] for part in parts], -1)
+        return joined
 
     def after(self, endpoint: str) -> Callable[..., tf.Tensor] | None:
         following = [network.after(endpoint) for network in self.networks]

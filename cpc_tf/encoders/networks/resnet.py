@@ -126,11 +126,11 @@ class ResNet(Network):
         ]
 
     def normalized(self) -> list[tuple[Conv, keras.layers.Layer]]:
-        stem = [(self.stem, self.stem_norm)] if self.stem_norm else []
-        return [
-            *stem,
-            *(pair for blocks in self.stacks for block in blocks for pair in block.normalized()),
-        ]
+        pairs = [(self.stem, self.stem_norm)] if self.stem_norm else []
+        for blocks in self.stacks:
+            for block in blocks:
+                pairs += block.normalized()
+        return pairs
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """See `Network`; also 'stack1', 'stack2', ..., [N, h, w, width]. 'feature_map' is the last one, normalized."""
