@@ -24,7 +24,7 @@ ONE_GPU = $(if $(filter gpu,$(shell cat $(VENV)/installed)),./one_gpu.sh)
 # $(call beside,NAME,COMMAND): prints the command, runs it, and puts NAME before each line of its output.
 beside = @echo "$(PY) -m $(2)"; $(ONE_GPU) $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's|^|$(1): |')
 
-.PHONY: demo test setup locks native site clean-demo
+.PHONY: demo test setup locks native docs site clean-demo
 .DELETE_ON_ERROR:
 
 demo: $(RUN)/report/report.html
@@ -48,6 +48,11 @@ locks:
 # Builds the C++ operations, which are otherwise built at their first use.
 native: $(VENV)/installed
 	$(PY) -m cpc_tf.augment.build
+
+# Writes what documents have from presets and records: tables and pictures.
+docs: $(VENV)/installed
+	$(PY) -m website.presets
+	$(PY) -m studies.results --pictures
 
 # The documentation site, into site/.
 site: $(VENV)/installed

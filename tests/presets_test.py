@@ -13,9 +13,9 @@ from cpc_tf.encoders.networks.resnet import ARCHITECTURES
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from tests.binaries import ROOT
+from website import presets
 
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("flags/*/*") if path.is_file())
-PAGE = ROOT / "flags/README.md"
 
 
 def flags(text):
@@ -227,18 +227,8 @@ def runs():
     return re.findall(pattern, "\n".join(header(path).text for path in FILES))
 
 
-def page():
-    """flags/README.md: each preset with the first sentence of its header, below what is written by hand."""
-    text, ruler, _ = PAGE.read_text().partition("|---|---|\n")
-    return (
-        text
-        + ruler
-        + "".join(f"| `{path.removeprefix('flags/')}` | {header(path).what} |\n" for path in FILES)
-    )
-
-
 def test_the_page_lists_all_presets():
-    assert PAGE.read_text() == page(), "run: python -m tests.presets_test"
+    assert presets.PAGE.read_text() == presets.page(), "run: make docs"
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -340,7 +330,3 @@ def test_the_papers_largest_run():
     assert steps == {"elastic": 0.2, "histogram": 0.2, "distort": 0.8, "grey": 0.25}
     assert config.numerics.precision == "bfloat16"
     assert config.encoder.recompute
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())
