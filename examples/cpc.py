@@ -23,7 +23,7 @@ import pathlib
 import tensorflow as tf
 from tensorflow import keras
 
-if tf.__version__ >= "2.16":  # TF-Hub needs Keras 2, which is a package of its own from there on
+if keras.__version__ >= "3":  # TF-Hub needs Keras 2, which is then a package of its own
     import tf_keras as keras
 
 
