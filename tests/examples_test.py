@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import math
 import re
 
 import numpy as np
@@ -81,7 +80,9 @@ def test_the_patches_are_those_of_the_package(image):
 def test_the_paper_has_a_6x6_grid_and_resnet161():
     assert example.PAPER.grid == 6
     architecture = networks.ARCHITECTURES["resnet161"]
-    assert example.PAPER.stacks == tuple((s.blocks, s.bottleneck, s.width) for s in architecture.stacks)
+    assert example.PAPER.stacks == tuple(
+        (s.blocks, s.bottleneck, s.width) for s in architecture.stacks
+    )
     assert CPCConfig() == CPCConfig(
         target_dim=example.PAPER.target_dim,
         emb_scale=example.PAPER.emb_scale,
