@@ -181,7 +181,7 @@ def classifier_reference(model: Classifying) -> Reference:
         inputs[f"case{i}"] = batch[:, rows][:, :, columns]
         prepared = tf.stack([model.prepared(tf.constant(image)) for image in inputs[f"case{i}"]])
         outputs[f"case{i}/logits"] = model.logits(prepared).numpy()
-    for i, (kind, orientation) in enumerate([("JPEG", 6), ("PNG", 3), ("BMP", 1), ("GIF", 1)]):
+    for i, (kind, orientation) in enumerate([("JPEG", 6), ("PNG", 3), ("BMP", 1)]):
         stream, exif = io.BytesIO(), Image.Exif()
         exif[ExifTags.Base.Orientation] = orientation
         Image.fromarray(inputs["case0"][0]).save(
@@ -213,7 +213,7 @@ def export_classify(run: ClassifyConfig, workdir: str, step: int, weights: str) 
         logits=lambda images: encoder.features(images) @ weights_ + bias,
         held=[*encoder.held, weights_, bias],
         geometry=encoder.geometry,
-        class_names=_class_names(result, workdir),
+        class_names=result["class_names"],
         **_measured(result, run),
     )
     return _export(model, result, run, run, workdir, 0, 0)
@@ -238,7 +238,7 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
         patches = patch_grid(augment.at_test(images, policy), patch, stride)
         return encoder.patch_latents(tf.ensure_shape(patches, [None, grid, grid, patch, patch, 3]))
 
-    side, names = geometry.image_size, _class_names(result, workdir)
+    side, names = geometry.image_size, result["class_names"]
     traced = tf.function(latents, autograph=False).get_concrete_function(
         tf.TensorSpec([1, side, side, 3], tf.uint8)
     )
@@ -269,7 +269,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     )
     folder, names = (
         os.path.join(workdir, REFIT if refit else "", phase),
-        _class_names(result, workdir),
+        result["class_names"],
     )
     chosen = replace(read_config(folder, EfficientConfig), precision="float32", recompute=False)
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
@@ -299,17 +299,6 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         **_measured(result, run),
     )
     return _export(model, result, run, chosen, workdir, step, trained[phase]["steps"], phase)
-
-
-def _class_names(result: dict[str, Any], workdir: str) -> list[str]:
-    if not result.get("class_names"):
-        raise ConfigError(
-            "workdir",
-            workdir,
-            "its result.json has no names of classes, an earlier version wrote it; the same "
-            "command again tests the classifier again and adds them",
-        )
-    return result["class_names"]
 
 
 def _refuse_another(now: Identity, name: str, result: dict[str, Any], workdir: str) -> None:
@@ -367,7 +356,7 @@ def _export(
       phase: of a run with few labels.
     """
     geometry: Geometry = model.geometry
-    kind, figures = label_kinds.of_result(result), label_kinds.telling(result)
+    kind = label_kinds.of_result(result)
     card = {
         "kind": "classifier",
         "class_names": list(model.class_names),
@@ -384,7 +373,7 @@ def _export(
         "dataset": dataset_name(result.get("dataset", run.data.origin)),
         "run": run_name(workdir),
         "step": step,
-        "figures": {name: value for name, value in figures.items() if name in FIGURES},
+        "figures": {name: value for name, value in result.items() if name in FIGURES},
         "classes": result.get("classes"),
         "versions": versions("tensorflow-hub"),
     }

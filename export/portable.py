@@ -1,4 +1,7 @@
-"""Decodes files by operations that can be saved in a module: what cannot be decoded gives a reason, no error."""
+"""Decodes files by operations that can be saved in a module; what cannot gives a reason, no error.
+
+GIF is refused: the memory that it needs stands in the headers of its frames, all over the file.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,7 @@ import tensorflow as tf
 
 from cpc_tf.data.decode import is_png, png_header
 
-_PADDING = 16  # zeros behind a GIF: no place of its headers is beyond its end
 _NO_BMP = "a BMP that is damaged, compressed or has less than 24 bits a pixel"
-_EXTENSION, _FRAME = 0x21, 0x2C  # how the parts of a GIF begin
 
 
 def decoded(
@@ -21,7 +22,7 @@ def decoded(
     max_megapixels: float,
     sixteen_bit: bool = True,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes the bytes of a JPEG, PNG, GIF or BMP.
+    """Decodes the bytes of a JPEG, PNG or BMP.
 
     Args:
       encoded: string scalar.
@@ -64,6 +65,10 @@ def decoded(
                 ),
             ),
             (
+                tf.equal(_kind(encoded), "GIF"),
+                lambda: tf.constant("cannot be decoded: a GIF; save it as PNG"),
+            ),
+            (
                 tf.equal(_kind(encoded), "BMP"),
                 lambda: tf.constant(f"cannot be decoded: {_NO_BMP}; save it as PNG"),
             ),
@@ -80,9 +85,7 @@ def decoded(
                 ),
             ),
         ],
-        default=lambda: tf.constant(
-            "cannot be decoded: not a JPEG, PNG, GIF or BMP; save it as one"
-        ),
+        default=lambda: tf.constant("cannot be decoded: not a JPEG, PNG or BMP; save it as one"),
     )
     return image, why
 
@@ -124,7 +127,6 @@ def _pixels(encoded: tf.Tensor) -> tf.Tensor:
         [
             (tf.io.is_jpeg(encoded), lambda: area(tf.io.extract_jpeg_shape(encoded)[:2])),
             (is_png(encoded), lambda: area(png_header(encoded)[0])),
-            (_begins(encoded, b"GIF8"), lambda: gif_pixels(encoded)),
             (
                 _begins(encoded, b"BM"),
                 lambda: area(tf.io.decode_raw(tf.strings.substr(encoded, 18, 8), tf.int32)),
@@ -132,43 +134,3 @@ def _pixels(encoded: tf.Tensor) -> tf.Tensor:
         ],
         default=lambda: tf.constant(-1, tf.int64),
     )
-
-
-def gif_pixels(encoded: tf.Tensor) -> tf.Tensor:
-    """Returns the pixels that TensorFlow needs memory for to decode a GIF, int64; see `pillow._gif_header`."""
-    data = tf.concat([tf.io.decode_raw(encoded, tf.uint8), tf.zeros([_PADDING], tf.uint8)], 0)
-    end = tf.size(data) - _PADDING
-
-    def byte(place: tf.Tensor | int) -> tf.Tensor:
-        return tf.cast(tf.gather(data, place), tf.int32)
-
-    def side(place: tf.Tensor | int) -> tf.Tensor:
-        return tf.cast(byte(place) + 256 * byte(place + 1), tf.int64)
-
-    def palette(flags: tf.Tensor) -> tf.Tensor:
-        return tf.where(flags >= 128, 3 * tf.bitwise.left_shift(2, flags % 8), 0)
-
-    def behind_blocks(place: tf.Tensor) -> tf.Tensor:
-        """Goes over blocks of at most 255 bytes, each behind its length, up to one of length 0."""
-        within = lambda place: (place < end) & (byte(place) > 0)  # noqa: E731
-        return tf.minimum(
-            tf.while_loop(within, lambda place: [place + 1 + byte(place)], [place])[0] + 1, end
-        )
-
-    def part(place: tf.Tensor, held: tf.Tensor, largest: tf.Tensor) -> list[tf.Tensor]:
-        """Goes over a frame or another part."""
-        kind = byte(place)
-        is_frame = tf.equal(kind, _FRAME)
-        pixels = tf.where(is_frame, side(place + 5) * side(place + 7), 0)
-        blocks = tf.minimum(place + tf.where(is_frame, 11 + palette(byte(place + 9)), 2), end)
-        is_known = is_frame | tf.equal(kind, _EXTENSION)
-        place = tf.cond(is_known, lambda: behind_blocks(blocks), lambda: end)
-        return [place, held + pixels, tf.maximum(largest, pixels)]
-
-    start = [
-        tf.minimum(13 + palette(byte(10)), end),
-        tf.constant(0, tf.int64),
-        tf.constant(0, tf.int64),
-    ]
-    _, held, largest = tf.while_loop(lambda place, *_: place < end, part, start)
-    return tf.maximum(held // 3, largest)

@@ -85,12 +85,8 @@ def export(config: ExportConfig) -> dict[str, Any]:
     if config.runtime.format == SERVING:
         version = serving.next_version(config.output.rstrip("/"), config.runtime.module)
         with written_aside(version) as directory, _module(config) as module:
-            signatures = serving.write(
-                module, directory, os.path.basename(config.output.rstrip("/"))
-            )
-        summary = (
-            f"version {os.path.basename(version)}; warm-up requests for {', '.join(signatures)}"
-        )
+            signatures = serving.write(module, directory)
+        summary = f"version {os.path.basename(version)}; signatures {', '.join(signatures)}"
         return {"version": version, "signatures": signatures, "summary": summary}
     if config.runtime.format in (HUGGING_FACE, KAGGLE):
         with written_aside(config.output) as directory, _module(config) as module:

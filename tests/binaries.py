@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 
 
 def settings_of(module):
-    """The settings class of `python -m module`; of launch, those before the `--`."""
+    """The settings class of `python -m module`."""
     package, _, name = module.rpartition(".")
     assert name in COMMANDS, f"python -m {module}: no such command"
     assert package == "cpc_tf" or module == "export", module

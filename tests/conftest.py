@@ -34,7 +34,7 @@ os.environ.update(
     CPC_TF_CACHE=str(KEPT / "cpc_tf"),
     MPLCONFIGDIR=str(KEPT / "matplotlib"),
 )
-for name in ("XDG_CACHE_HOME", "TF_CONFIG", "CPC_TF_FEED"):
+for name in ("XDG_CACHE_HOME", "TF_CONFIG"):
     os.environ.pop(name, None)
 
 # A shell ignores SIGINT for what it starts in the background, and any parent can block signals.

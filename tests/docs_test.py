@@ -12,7 +12,6 @@ from cpc_tf.core import cli
 from cpc_tf.core.commands import COMMANDS
 from cpc_tf.core.keras import keras
 from cpc_tf.core.settings import leaves
-from cpc_tf.launch.script import read
 from cpc_tf.use import classify as answer
 from cpc_tf.use import embed as embed_run
 from tests import fresh, samples
@@ -28,9 +27,7 @@ PAGES = {
     if "notebook" not in path.parts
 }
 NO_FLAGS = {"cpc_tf.augment.build", "cpc_tf.core.devices"}
-COMMAND = re.compile(
-    r"(?:cpc-tf (\w+)|python3? -m ((?!cpc_tf\.restart)(?:cpc_tf\.|export)[\w.]*))([^`\n]*)"
-)
+COMMAND = re.compile(r"(?:cpc-tf (\w+)|python3? -m ((?:cpc_tf\.|export)[\w.]*))([^`\n]*)")
 
 
 def commands(text):
@@ -54,12 +51,6 @@ def test_commands_parse(page, monkeypatch):
     monkeypatch.chdir(ROOT)
     for module, arguments in commands(PAGES[page]):
         if module in NO_FLAGS or arguments == ["--help"]:
-            continue
-        if (
-            module == "cpc_tf.launch" and "--" in arguments
-        ):  # its flags, `--`, and a command with its own
-            place = arguments.index("--")
-            read(cli.parse(settings_of(module), arguments[:place]), arguments[place + 1 :])
             continue
         assert all(argument.startswith("--") for argument in arguments), arguments
         cli.parse(settings_of(module), arguments)

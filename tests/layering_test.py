@@ -10,19 +10,18 @@ import pytest
 from tests.binaries import ROOT
 
 # Part -> the parts it may import. `core` is below all; its own files import one another without a circle.
-SHARED = {"core", "memory", "augment", "data", "encoders", "evaluation", "objectives", "training"}
+SHARED = {"core", "augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
     "__init__": set(),  # use.api when it is used
     "__main__": {"core"},
     "core": set(),
-    "memory": {"core"},
     "augment": {"core"},
     "data": {"core", "augment"},
     "boxes": {"core", "data"},
     "encoders": {"core", "augment", "data", "evaluation"},
     "objectives": {"core", "data", "encoders"},
-    "training": {"core", "memory"},
-    "evaluation": {"core", "memory", "data", "training"},
+    "training": {"core"},
+    "evaluation": {"core", "data", "training"},
     "drawing": SHARED,
     "pretrain": SHARED | {"drawing"},
     "linear": SHARED | {"drawing"},
@@ -32,8 +31,6 @@ ALLOWED = {
     "label": SHARED | {"classify", "drawing"},
     "report": SHARED | {"drawing", "pretrain", "linear", "efficient", "detect"},
     "export": SHARED | {"boxes", "classify", "pretrain", "linear", "efficient", "detect"},
-    "feed": {"core", "augment", "training"},
-    "launch": {"core"},
     "use": SHARED
     | {"drawing", "boxes", "detect", "classify", "pretrain", "linear", "efficient", "export"},
 }

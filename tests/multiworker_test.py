@@ -61,7 +61,7 @@ def test_two_workers_train_as_one_also_if_one_is_killed_and_one_is_stopped(pictu
         processes.wait_for(chief, "loss")
     chief.kill()
     (status, output), _ = ended([other, chief])
-    assert status == 6, output  # upon which cpc_tf.restart starts it again
+    assert status == 6, output
     assert "has ended or cannot be reached; start the same command again on each machine" in output
 
     chief, other = start_workers("cpc_tf.pretrain", *stopped)

@@ -29,7 +29,8 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
 
     A RunEnded becomes one line on stderr and its exit status: 2 for a setting that cannot work, 3 after divergence, 4
     where something cannot be written, 5 where memory is exhausted, 6 where another process of a cluster was lost, 8
-    where an input server was lost. After a signal the line is no error, and the status 143 (SIGTERM) or 130 (SIGINT).
+    where --data_service repeated batches. After a signal the line is no error, and the status 143 (SIGTERM) or 130
+    (SIGINT).
     """
     termination.watch()
     sys.modules["__main__"].__doc__ = sys.modules[
@@ -146,14 +147,6 @@ _FILES = {
     "-preset": "--preset: name one, e.g. --preset=photos/pretrain; `cpc-tf presets` lists them",
     "-flagfile": "--flagfile: name a file, e.g. --flagfile=my.flags; a preset is --preset=photos/pretrain",
 }
-# Settings in flag files of earlier versions that are no longer flags of every command -> the value they always have.
-_RETIRED = dict(
-    word.split("=")
-    for word in """
-    accumulate=1 ambiguous_folders=ask keep_checkpoints=3 parts=2 share_records=false split_seed=0 unlabelled=
-    """.split()
-)
-_RENAMED = {"--doubtful_folders": "--ambiguous_folders"}  # flags in files of earlier versions
 _LONGEST_NAME = 100  # of a flag; absl would look for similar names for minutes
 
 
@@ -191,8 +184,7 @@ class _Flag(flags.Flag):
 def _parse(config_class: type, flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
     """Parses a command line. Raises ConfigError."""
     words = _expanded([*_meant_preset(config_class, argv[1:]), *argv[1:]])
-    words = [re.sub(r"^--\w+", lambda flag: _RENAMED.get(flag[0], flag[0]), word) for word in words]
-    words = [word for word in words if not _is_retired(word, config_class, flag_values)]
+    _refuse_hidden(config_class, words)
     try:
         strays = flag_values([argv[0], *words])[1:]
     except (flags.Error, ValueError) as error:  # ValueError: from absl's own logging flags
@@ -213,17 +205,12 @@ def _meant_preset(config_class: type, words: Sequence[str]) -> list[str]:
     return [f"--preset={meant[0]}"] if meant and not given & {"preset", "flagfile"} else []
 
 
-def _is_retired(word: str, config_class: type, flag_values: flags.FlagValues) -> bool:
-    """Returns whether a word gives a retired flag its fixed value. Raises ConfigError if it gives another one."""
-    name, _, value = word.removeprefix("--").partition("=")
-    if name in flag_values or name not in _RETIRED:
-        return False
-    if value != _RETIRED[name]:
-        why = config_class.HIDDEN.get(
-            name, f"is not a flag of this command; it is always {_RETIRED[name]}"
-        )
-        raise ConfigError(name, shown(value), why)
-    return True
+def _refuse_hidden(config_class: type, words: Sequence[str]) -> None:
+    """Raises ConfigError, with the reason, if a word is a flag that only other commands have."""
+    for word in words:
+        name, _, value = word.removeprefix("--").partition("=")
+        if name in config_class.HIDDEN:
+            raise ConfigError(name, shown(value), config_class.HIDDEN[name])
 
 
 def _from_flags(config_class: type, flag_values: flags.FlagValues) -> Any:

@@ -15,7 +15,6 @@ class Command(NamedTuple):
     settings: str  # 'module:class', free of TensorFlow; the module's docstring is the beginning of `--help`
     function: str  # 'module:function', which gets the settings
     trains: bool = False  # whether it is a task: a training with a --workdir and a result.json
-    takes_words: bool = False  # whether words after `--` are for its function, too
 
     @property
     def config(self) -> type:
@@ -27,10 +26,10 @@ class Command(NamedTuple):
         """Its function."""
         return pkgutil.resolve_name(self.function)
 
-    def __call__(self, config: Any, *words: str) -> Any:
+    def __call__(self, config: Any) -> Any:
         """Runs it. Raises ConfigError if something that it needs is not named, and what its function raises."""
         config.check_complete()
-        return self.run(config, *words)
+        return self.run(config)
 
 
 # In the order in which a newcomer needs them.
@@ -105,19 +104,6 @@ _COMMANDS = (
         "put all results below a folder on one page",
         "cpc_tf.report.config:ReportConfig",
         "cpc_tf.report.page:main",
-    ),
-    Command(
-        "launch",
-        "train on a Cloud TPU: create it, follow the training, delete it",
-        "cpc_tf.launch.config:LaunchConfig",
-        "cpc_tf.launch.script:main",
-        takes_words=True,
-    ),
-    Command(
-        "feed",
-        "read and augment the pictures of a training on another machine: an input server",
-        "cpc_tf.feed.config:FeedConfig",
-        "cpc_tf.feed.serve:serve",
     ),
     Command(
         "show",

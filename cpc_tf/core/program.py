@@ -112,14 +112,13 @@ class _Output:
 def _start(name: str, words: Sequence[str]) -> NoReturn:
     """Runs a command with its flags, and exits."""
     command = COMMANDS[name]
-    end = words.index("--") if command.takes_words and "--" in words else len(words)
-    sys.argv = [f"cpc-tf {name}", *words[:end]]
+    sys.argv = [f"cpc-tf {name}", *words]
 
     def function(config: Settings) -> None:
         config.check_complete()
         cpc_tf.prepare_environment()
         quietly(lambda: command.run)
-        command(config, *words[end + 1 :])
+        command(config)
 
     cli.run(command.config, function)
 

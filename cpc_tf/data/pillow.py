@@ -116,7 +116,7 @@ def _gif_header(data: bytes) -> list[int]:
     """As `header`. The size of the whole, which Pillow also looks at, does not limit the sizes of the frames.
 
     TensorFlow decodes the size of the first frame. Meanwhile it holds all frames, with a byte for a pixel instead of
-    three. As `export.portable.gif_pixels`, which goes over the frames in a graph and takes 50 times as long.
+    three.
     """
 
     def palette(flags: int) -> int:

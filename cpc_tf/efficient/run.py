@@ -82,10 +82,8 @@ def _finished(
 
 
 def calibration_lines(result: dict[str, Any]) -> list[str]:
-    """Returns lines of text on how far the probabilities of a result.json can be trusted; none of earlier versions."""
+    """Returns lines of text on how far the probabilities of a result.json can be trusted."""
     found = result["calibration"]
-    if "confidence" not in found:
-        return []
     said, right = (f"{100 * found[name]:.0f} %" for name in ("confidence", "right"))
     by = (
         f"calibrated on {found['held_out']} held-out labels"

@@ -65,10 +65,9 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
 
 
 def found(records: list[dict[str, Any]]) -> Length:
-    """Returns the length of the chosen trial of the first phase; in a result of an earlier version it has one drop."""
+    """Returns the length of the chosen trial of the first phase."""
     chosen = next(record for record in records if record["chosen"])
-    earlier = [chosen["drop_step"]] if chosen.get("drop_step") else []
-    return Length(chosen["steps"], tuple(chosen.get("drop_steps", earlier)))
+    return Length(chosen["steps"], tuple(chosen.get("drop_steps", ())))
 
 
 def as_given(config: EfficientConfig) -> Selection:

@@ -123,7 +123,7 @@ def count_classes(
 
 
 def class_counts(result: Mapping[str, Any]) -> list[ClassCount]:
-    """Returns the counts of a result.json, the lowest recall first; none of an earlier version."""
+    """Returns the counts of a result.json, the lowest recall first."""
     counts = [ClassCount(name, **count) for name, count in result.get("classes", {}).items()]
     return sorted(
         counts, key=lambda count: (2.0 if count.recall is None else count.recall, -count.tested)

@@ -13,7 +13,6 @@ from cpc_tf.core.native import jit
 from cpc_tf.core.progress import Progress
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.data.source import ORDER, Select, random_key
-from cpc_tf.memory import refuse_too_large
 from cpc_tf.training import cluster
 from cpc_tf.training.strategy import wants_xla
 
@@ -129,13 +128,6 @@ def encode_dataset(
         take = min(count - done, batch["label"].shape[0])
         encoded = encode(batch[field])[:take].numpy()
         if latents is None:
-            bytes_ = 4.0 * count * encoded[0].size
-            refuse_too_large(
-                bytes_,
-                f"{count:,} encoded images",
-                "keeping them",
-                "a smaller --cached_views, or 0, needs less",
-            )
             latents = _room([count, *encoded.shape[1:]], np.float32)
             if len(batch["label"].shape) > 1:
                 labels = _room([count, *batch["label"].shape[1:]], np.float32)

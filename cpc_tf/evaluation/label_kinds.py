@@ -77,9 +77,8 @@ class LabelKind(abc.ABC):
 
     def titled(self, result: Mapping[str, Any], phase: str = "") -> list[tuple[str, str]]:
         """Returns (title, value) of the scores of a result.json, or of one of its phases, as people read them."""
-        scores = telling(result)
         of_all = {"tested": tested(result), "effective": result.get("effective", 0.0)}
-        scores = {**of_all, **(scores["phases"][phase] if phase else scores)}
+        scores = {**of_all, **(result["phases"][phase] if phase else result)}
         return [
             (title, self.value(name, scores))
             for name, title in self.score_names.items()
@@ -250,8 +249,8 @@ def of(multi_label: bool) -> LabelKind:
 
 
 def is_multi_label(record: Mapping[str, Any]) -> bool:
-    """Returns whether a result.json or a classifier.json is multi-label; earlier versions wrote `several_labels`."""
-    return record.get("multi_label", record.get("several_labels")) is True
+    """Returns whether a result.json or a classifier.json is multi-label."""
+    return record.get("multi_label") is True
 
 
 def of_result(result: Mapping[str, Any]) -> LabelKind:
@@ -260,14 +259,8 @@ def of_result(result: Mapping[str, Any]) -> LabelKind:
 
 
 def tested(result: Mapping[str, Any]) -> int:
-    """Returns how many pictures a result.json was tested on; 0 if it does not say.
-
-    Earlier versions counted them only where they measured the calibration, of one label a picture.
-    """
-    calibration = {} if is_multi_label(result) else result.get("calibration")
-    count = result.get("tested") or (
-        calibration.get("tested") if isinstance(calibration, dict) else 0
-    )
+    """Returns how many images a result.json was tested on; 0 if it does not say."""
+    count = result.get("tested")
     return count if isinstance(count, int) else 0
 
 
@@ -282,19 +275,6 @@ def few(result: Mapping[str, Any]) -> bool:
     return 0 < tested(result) < counts.MANY
 
 
-def telling(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a result.json without the top-5 of five classes or fewer, which earlier versions wrote: always 1."""
-    classes = result.get("num_classes") or len(result.get("class_names") or ())
-    if not 0 < classes < scores.LEAST_FOR_TOP5:
-        return dict(result)
-
-    def without_top5(scores: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in scores.items() if name != "top5"}
-
-    phases = {name: without_top5(phase) for name, phase in result.get("phases", {}).items()}
-    return {**without_top5(result), **({"phases": phases} if phases else {})}
-
-
 _MEANINGS = {
     "top5": "top-5: the right class is among the five likeliest",
     "map": "mAP: whether the pictures of a class come first in the order of its probability, mean of the classes",
@@ -304,7 +284,7 @@ _MEANINGS = {
 
 def meanings(result: Mapping[str, Any]) -> list[str]:
     """Returns lines of text on what the scores of a result.json are that not everybody knows."""
-    return [text for name, text in _MEANINGS.items() if name in telling(result)]
+    return [text for name, text in _MEANINGS.items() if name in result]
 
 
 def predictions_csv(
@@ -350,20 +330,13 @@ class Predictions(NamedTuple):
 
 
 def read_predictions(table: str, class_names: Sequence[str]) -> Predictions | None:
-    """Returns what `predictions_csv` wrote of pictures with one label; None if it is not such a table.
-
-    A table of an earlier version has the indices of classes, its column `label` in place of `class`.
-    """
+    """Returns what `predictions_csv` wrote of images with one label; None if it is no such table."""
     numbers = {name: number for number, name in enumerate(class_names)}
     try:
         rows = list(
             csv.DictReader(io.StringIO(table, newline=""))
         )  # a name may have a line break in it
-        has_names = bool(rows) and "class" in rows[0]
-        column, number_of = (
-            ("class", lambda cell: numbers[csv_text(cell)]) if has_names else ("label", int)
-        )
-        pairs = [(number_of(row[column]), number_of(row["prediction"])) for row in rows]
+        pairs = [[numbers[csv_text(row[name])] for name in ("class", "prediction")] for row in rows]
         pairs = np.array(pairs, np.int64).reshape(-1, 2)
         confidences = [float(row["probability"]) for row in rows if "probability" in row]
     except (KeyError, ValueError, TypeError, OverflowError, AttributeError, csv.Error):

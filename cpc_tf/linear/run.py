@@ -343,11 +343,7 @@ def table(results: dict[str, dict]) -> str:
     """Returns the scores as lines of text, chance at the end; below, remarks on the first result."""
     first = next(iter(results.values()))
     kind, classes = label_kinds.of_result(first), first["num_classes"]
-    names = {
-        name: title
-        for name, title in kind.score_names.items()
-        if name in label_kinds.telling(first)
-    }
+    names = {name: title for name, title in kind.score_names.items() if name in first}
     rows = {title: [result[name] for name in names] for title, result in results.items()}
     chances = {"map": first.get("map_chance"), "top1": 1 / classes, "top5": 5 / classes}
     rows["chance"] = [chances[name] for name in names if name in chances]

@@ -141,7 +141,7 @@ ANY = "a value", lambda x: x is not None
 
 
 class Run(collections.UserDict):
-    """The record of a result.json, without the top-5 of few classes that earlier versions wrote.
+    """The record of a result.json.
 
     Attributes:
       place: where it lies below the searched directory.
@@ -155,7 +155,7 @@ class Run(collections.UserDict):
     repeats: tuple[str, ...] = ()
 
     def __init__(self, record: Mapping[str, Any], place: str, directory: str = ""):
-        super().__init__(label_kinds.telling(record))
+        super().__init__(record)
         self.place, self.directory = place, directory
         self.dataset_title = dataset_name(str(self.get("dataset", "")))
 
@@ -171,12 +171,8 @@ class Run(collections.UserDict):
 
     @property
     def test_split(self) -> str:
-        """The split that it was tested on, by its record or, of an earlier version, its flags; '' if none is known."""
-        line = "\n".join((self.get("settings") or [""])[-1:]) or self.text("run.flags")
-        given = [
-            word.partition("=")[2] for word in line.split() if word.startswith("--test_split=")
-        ]
-        return self.get("test_split") or (given[-1] if given else "")
+        """The split that it was tested on; '' if none is known."""
+        return self.get("test_split", "")
 
     @property
     def rung(self) -> str:

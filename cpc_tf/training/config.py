@@ -63,15 +63,14 @@ class TrainingConfig(Settings):
         free_on_resume=True,
     )
     tpu: str = setting("", "Name or address of the TPU; empty: this machine's", free_on_resume=True)
+    data_service: str = setting(
+        "",
+        "HOST:PORT of a dispatcher of tf.data's service with one worker, which computes the input; "
+        "empty: this process does",
+        free_on_resume=True,
+    )
     deterministic: bool = setting(
         True, "Ask TensorFlow for reproducible kernels", free_on_resume=True
-    )
-    memory: str = setting(
-        "check",
-        "What a step that needs more memory than there is does, by an estimate before the first one: 'check': it is "
-        "refused; 'ignore': it is tried. On a processor alone: accelerators say by themselves that theirs is exhausted",
-        choices=("check", "ignore"),
-        free_on_resume=True,
     )
     steps_per_loop: int = count(
         50, "Steps that run on the device between two records", unit="steps", free_on_resume=True

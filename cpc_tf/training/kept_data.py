@@ -37,7 +37,7 @@ def keep_data(
 ) -> None:
     """Records the data of a run before it begins; later it compares them with the record.
 
-    A run without a record, of an earlier version, goes on and has one from then on. So has a split that is new to it.
+    A split that is new to the run has a record from then on.
 
     Args:
       workdir: of the run.

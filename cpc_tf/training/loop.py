@@ -14,14 +14,12 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import memory
-from cpc_tf.core import native
 from cpc_tf.core.files import bytes_read
 from cpc_tf.core.progress import Progress, waiting_for
 from cpc_tf.core.settings import RunEnded, Settings, Stopped, flatten
 from cpc_tf.core.termination import Deferred
 from cpc_tf.core.texts import listed
-from cpc_tf.training import cluster, feeds
+from cpc_tf.training import cluster, data_service
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.optimizer import Schedule
@@ -48,7 +46,6 @@ class Diverged(RunEnded):
     status = 3
 
 
-@feeds.connected()
 def train(
     trainee: Trainee,
     make_dataset: Callable[[int, tf.distribute.InputContext], tf.data.Dataset],
@@ -115,9 +112,7 @@ def train(
     events = [every for every in (config.checkpoint_every, evaluate_every, between_every) if every]
     progress, mentioned = Progress(train_steps, step), False
     with waiting_for("tracing a training step"):
-        graph = device_loop.get_concrete_function(iterator, tf.constant(1)).graph
-    if config.memory == "check" and native.runs_on_cpu():
-        _refuse_too_large(graph, config.batch_size, "accumulate" in flatten(workdir.config))
+        device_loop.get_concrete_function(iterator, tf.constant(1))
     if between and step % between_every == 0:
         between(step)
     with Deferred() as stop:
@@ -129,7 +124,8 @@ def train(
             )
             # The first time they are compiled, and their input begins.
             first = waiting_for(f"compiling and taking the first {count} steps")
-            with contextlib.nullcontext() if progress.started else first:
+            shown = contextlib.nullcontext() if progress.started else first
+            with shown, data_service.explained(config.data_service):
                 means, origin = device_loop(iterator, tf.constant(count))
             stop.begin()  # not before: the first call traces and compiles, for minutes
             record = {name: float(value) for name, value in means.items()}
@@ -171,21 +167,11 @@ def train(
                     raise diverged(f"the norm of {bad} is not finite")
                 checkpoints.save(step, cluster.process(strategy))
             if stopped:
-                cluster.total(strategy, 1)  # none ends before all have saved
+                cluster.barrier(strategy)  # none ends before all have saved
                 raise Stopped(stop.number or signal.SIGTERM, f"saved step {step} in {workdir.path}")
             if finished:
                 break
     return Outcome(step, records[-1], records, records[-1]["wall_seconds"])
-
-
-def _refuse_too_large(graph: tf.Graph, batch_size: int, can_accumulate: bool) -> None:
-    parts = ", or --accumulate=2 or more," if can_accumulate else ""
-    remedy = (
-        f"a smaller --batch_size{parts} or smaller images need less, or try it with --memory=ignore"
-    )
-    memory.refuse_too_large(
-        memory.estimated(graph), f"--batch_size={batch_size}", "a training step", remedy
-    )
 
 
 def resume(
@@ -208,7 +194,7 @@ def resume(
     step = cluster.total(trainee.strategy, step)  # the chief alone looks which checkpoint is whole
     if step and not workdir.chief:
         checkpoints.restore_step(step)
-    cluster.total(trainee.strategy, 1)  # nothing is removed before all have read
+    cluster.barrier(trainee.strategy)  # nothing is removed before all have read
     if workdir.chief:
         if step:
             print(f"resuming {workdir.path} from step {step}", flush=True)

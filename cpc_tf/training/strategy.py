@@ -12,7 +12,7 @@ from absl import logging
 from cpc_tf.core import devices
 from cpc_tf.core.files import reason
 from cpc_tf.core.settings import ConfigError
-from cpc_tf.training import cluster, feeds
+from cpc_tf.training import cluster, data_service
 from cpc_tf.training.config import TrainingConfig
 
 
@@ -130,7 +130,7 @@ def replica_batches(
 
     Args:
       make: takes `global_batch`, `per_batch`, `seed`, `start_step` and `shard` as `pipeline.batches` does.
-      remote: whether an input server may compute them; False for data held in this process.
+      remote: whether --data_service may compute them; False for data held in this process.
     """
 
     def batches(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -142,17 +142,9 @@ def replica_batches(
             start_step=step,
             shard=(context.input_pipeline_id, context.num_input_pipelines),
         )
-        return feeds.through(host, context, _hosts(training.tpu)) if remote else host()
+        return data_service.compute(host, training.data_service if remote else "")
 
     return batches
-
-
-def _hosts(tpu: str) -> list[str]:
-    """Returns the names of a TPU's hosts in the order of their input; none if this process runs on the only one."""
-    if tpu in ("", "local"):
-        return []
-    spec = make_strategy("tpu", tpu).cluster_resolver.cluster_spec().as_dict()
-    return [address.rpartition(":")[0] for address in spec.get("worker", ())]
 
 
 def is_chief(strategy: str) -> bool:

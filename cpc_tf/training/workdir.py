@@ -31,7 +31,7 @@ from cpc_tf.core.settings import (
     to_flagfile,
 )
 from cpc_tf.core.texts import shown
-from cpc_tf.training import cluster, feeds, provenance
+from cpc_tf.training import cluster, provenance
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.cluster import about_program, about_settings, agree
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
@@ -79,7 +79,7 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
     # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
     alone = locked(workdir.path) if workdir.chief else _without_stdout()
     kind = "tpu" if config.training.tpu else config.training.strategy
-    with alone, cluster.together(kind, *(cluster.members() if kind == "multiworker" else ())):
+    with alone, cluster.together(kind):
         try:
             strategy, flags = strategy_of(config.training), flatten(config)
             agree(strategy, lambda: about_program(task))
@@ -87,16 +87,13 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
             xla = wants_xla(flags.get("xla", "off"), strategy)
             precision = flags.get("precision", "float32")
             print(devices.describe(strategy, precision, xla), flush=True)
-            if servers := feeds.addresses():
-                print(f"input servers: {', '.join(servers)} ({feeds.VARIABLE})", flush=True)
             if workdir.chief and (warning := devices.slow_precision(strategy, precision)):
                 _warn_once(warning)
             if warning := devices.unused_gpu():
                 _warn_once(warning)
             yield workdir, strategy
-            cluster.total(
-                strategy, 1
-            )  # none leaves before all are done: those that stay could not go on alone
+            # None leaves before all are done: those that stay could not go on alone.
+            cluster.barrier(strategy)
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
             raise OutOfMemory(reason(error), "accumulate" in flatten(config)) from error
 
@@ -117,7 +114,8 @@ def read_config(workdir: str, config_class: type) -> Any:
     path = os.path.join(workdir, "run.flags")
     if not tf.io.gfile.exists(path):
         raise ConfigError("workdir", workdir, "holds no run (no run.flags)")
-    lines = read_text(path).splitlines()
+    # --memory, which changed no figure, is in the files of runs that began while it was a setting.
+    lines = [line for line in read_text(path).splitlines() if not line.startswith("--memory=")]
     try:
         return cli.parse(config_class, lines)
     except ConfigError as error:

@@ -119,8 +119,6 @@ print(heavy())
         "predict": (["--model=x"], "--pictures= is empty", "--output=x.png"),
         "embed": (["--encoder=x", "--pictures=y"], "--output= is empty", "--output=x.png"),
         "report": ([], "--output= is empty", "--runs= x"),
-        "launch": ([], "--zone= is empty", "--accelerator_type=v1-8"),
-        "feed": (["--port"], "Missing value for flag", "--port=-1"),
         "show": (["--draws"], "Missing value for flag", "--augment=all"),
     }
     assert [*refusals] == [*COMMANDS]
@@ -130,18 +128,6 @@ print(heavy())
         cases += [
             ([name, "--no_such_flag=1"], 2, "error: Unknown command line flag 'no_such_flag'")
         ]
-    launch = [
-        "launch",
-        "--zone=europe-west4-a",
-        "--dry_run",
-        "--",
-        "pretrain",
-        "--workdir=gs://bucket/x",
-    ]
-    cases += [
-        (launch, 0, "gcloud"),
-        ([*launch, "--batch_size=9"], 2, "error: --batch_size=9: cannot be divided"),
-    ]
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(cases)], capture_output=True, text=True, cwd=ROOT
     )

@@ -1,6 +1,5 @@
 """The check of each file: broken and huge images, what is remembered of them, leftovers of killed runs."""
 
-import io
 import os
 import struct
 import time
@@ -11,9 +10,8 @@ import tensorflow as tf
 from PIL import Image
 
 from cpc_tf.core import progress
-from cpc_tf.data import check, decode, pillow
+from cpc_tf.data import check, decode
 from cpc_tf.data.table import FINDINGS
-from cpc_tf.export import portable
 from tests.attacks import declared_gif, declared_png
 from tests.data.samples import encode, open_folder, write_files
 
@@ -197,17 +195,6 @@ def test_bombs_are_left_out_by_their_headers(root, cache, warnings, refused):
         open_folder, root, "train", cache, max_megapixels=64e-6
     )
     assert open_folder(root, "train", cache).num_examples == 401
-
-
-def test_the_pixels_of_a_gif_are_counted_alike_in_a_graph():
-    frames = [
-        Image.fromarray(np.random.default_rng(0).integers(0, 255, [9, 9, 3], np.uint8))
-        for _ in range(3)
-    ]
-    stream = io.BytesIO()
-    frames[0].save(stream, "GIF", save_all=True, append_images=frames[1:])
-    for data in (stream.getvalue(), declared_gif((8, 8), (300, 70), (2, 2), screen=(50, 50))):
-        assert pillow.header(data)[2] == int(portable.gif_pixels(tf.constant(data)))
 
 
 def test_all_frames_of_a_gif_count_and_rows_of_a_bmp_may_be_stored_from_the_top():

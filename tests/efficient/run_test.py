@@ -17,7 +17,7 @@ from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.data import catalog
 from cpc_tf.efficient.config import PARTS, EfficientConfig, SearchConfig
 from cpc_tf.efficient.run import calibration_lines, efficient, prepare
-from cpc_tf.efficient.selection import found, select, trials
+from cpc_tf.efficient.selection import select, trials
 from cpc_tf.evaluation import label_kinds, scores
 from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
@@ -139,16 +139,6 @@ def test_fine_tuning_that_diverges_leaves_the_frozen_classifier():
     tried, selection = selected(encoder_rate=9.0)
     assert tried[-2:] == [("fine-tuned", True, 0), ("fine-tuned", False, 0)]
     assert (selection.finetune_steps, selection.temperature) == (0, 2.0)
-
-
-def test_the_length_of_a_result_of_an_earlier_version_is_found():
-    others = {"phase": "frozen", "chosen": False, "steps": 10}
-    for chosen, drops in (
-        ({"drop_step": 40}, (40,)),
-        ({"drop_step": 0}, ()),
-        ({"drop_steps": [20, 30]}, (20, 30)),
-    ):
-        assert found([others, {**others, **{"chosen": True, "steps": 50}, **chosen}]) == (50, drops)
 
 
 def test_where_all_trials_diverge_there_is_no_result():

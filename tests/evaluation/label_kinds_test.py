@@ -21,8 +21,6 @@ from cpc_tf.evaluation.scores import score
 def test_of_five_classes_there_is_no_top_5(classes):
     """It is 100 %, whatever the classifier has learned."""
     assert ("top5" in score(np.eye(classes), np.arange(classes))) is (classes == 6)
-    old = {"num_classes": classes, "top5": 1.0, "phases": {"frozen": {"top1": 0.5, "top5": 1.0}}}
-    assert ("top-5" in SINGLE_LABEL.described(old, "frozen")) is (classes == 6)
 
 
 def test_a_class_that_is_never_found_shows():
@@ -59,10 +57,8 @@ def test_multi_label_results_as_text():
     ]
     result = {"multi_label": True, "map": 0.5, "micro_f1": 0.25, "tested": 54}
     assert MULTI_LABEL.described(result) == "mAP 50.0 % (54 pictures)  micro-F1 25.0 %"
-    assert (
-        of_result(result) is of_result({"several_labels": True}) is MULTI_LABEL
-    )  # the key of earlier versions
-    assert of_result({"several_labels": False}) is of_result({}) is SINGLE_LABEL
+    assert of_result(result) is MULTI_LABEL
+    assert of_result({"multi_label": False}) is of_result({}) is SINGLE_LABEL
     classes = MULTI_LABEL.classes(logits, labels, names)
     assert classes["sky"] == {"tested": 1, "predicted": 1, "right": 0}
     line = "found at a probability of 0.5: dog 0 of 1, sky 0 of 1, cat 1 of 1"
@@ -83,9 +79,6 @@ def test_names_of_all_kinds_are_read_back():
     ]  # fmt: skip
 
 
-GOOD = "file,label,prediction,probability\na/1.png,1,2,0.9031\na/2.png,0,0,0.4\n"
-
-
 def test_names_of_classes_are_those_of_the_result():
     """Also those that look like indices, or like the formulas that they must not become."""
     names = ["10", "2", "=cmd|' calc'!A0", "a, b"]
@@ -96,20 +89,6 @@ def test_names_of_classes_are_those_of_the_result():
     assert read_predictions(text, names[1:]) is None
 
 
-def test_tables_of_earlier_versions_are_read():
-    found = read_predictions(GOOD, [])
-    assert found.pairs.tolist() == [[1, 2], [0, 0]]
-    assert found.record(0) == {
-        "file": "a/1.png",
-        "label": 1,
-        "prediction": 2,
-        "probability": 0.9031,
-    }
-    found = read_predictions("label,prediction\n1,2\n0,0\n", [])
-    assert found.pairs.tolist() == [[1, 2], [0, 0]]
-    assert found.probabilities is None
-
-
 def test_what_is_no_prediction_is_none():
-    for text in ("", "1,x", "1", "-1,0", "0;3,1", f"{10**30},1"):
-        assert read_predictions(f"label,prediction\n{text}\n", []) is None
+    for text in ("", "cat,x", "cat", "cat;dog,cat"):
+        assert read_predictions(f"class,prediction\n{text}\n", ["cat", "dog"]) is None

@@ -1,4 +1,4 @@
-"""`--format=serving`: versions of a model, their warm-up requests, and the client of docs/serving.md."""
+"""`--format=serving`: versions of a model, and the client of docs/serving.md."""
 
 import base64
 import http.server
@@ -9,7 +9,6 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.export import serving
@@ -26,7 +25,7 @@ def models(colours_module, tmp_path_factory):
     runtime = RuntimeConfig(module=colours_module, format="serving")
     for _ in range(2):
         done = export(ExportConfig(output=output, runtime=runtime))
-    assert done["summary"] == "version 2; warm-up requests for bytes, serving_default"
+    assert done["summary"] == "version 2; signatures bytes, serving_default"
     return output
 
 
@@ -47,47 +46,6 @@ def test_versions(models, tmp_path):
         (tmp_path / name).mkdir()
     assert serving.next_version(str(tmp_path)) == str(tmp_path / "11")
     assert serving.next_version(str(tmp_path / "new")) == str(tmp_path / "new/1")
-
-
-def messages():
-    """The class of tensorflow.serving.PredictionLog, of the fields that are used, as its .proto files declare them."""
-    pool, kinds = descriptor_pool.Default(), descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(
-        name="part_of_serving.proto", package="serving", syntax="proto3"
-    )
-    file.dependency.append("tensorflow/core/framework/tensor.proto")
-    fields = {
-        "ModelSpec": [("name", 1, ""), ("signature_name", 3, "")],
-        "Input": [("key", 1, ""), ("value", 2, ".tensorflow.TensorProto")],
-        "PredictRequest": [
-            ("model_spec", 1, ".serving.ModelSpec"),
-            ("inputs", 2, ".serving.Input"),
-        ],
-        "PredictLog": [("request", 1, ".serving.PredictRequest")],
-        "PredictionLog": [("predict_log", 6, ".serving.PredictLog")],
-    }
-    for name, own in fields.items():
-        message = file.message_type.add(name=name)
-        for field, number, kind in own:
-            label = kinds.LABEL_REPEATED if field == "inputs" else kinds.LABEL_OPTIONAL
-            added = message.field.add(
-                name=field, number=number, label=label, type=kinds.TYPE_STRING
-            )
-            if kind:
-                added.type, added.type_name = kinds.TYPE_MESSAGE, kind
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("serving.PredictionLog"))
-
-
-def test_the_warm_up_requests_can_be_read_and_answered(models):
-    path, log = f"{models}/1/{serving.WARMUP}", messages()
-    signatures, found = tf.saved_model.load(f"{models}/1").signatures, []
-    for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
-        request = log.FromString(record).predict_log.request
-        inputs = {each.key: tf.constant(tf.make_ndarray(each.value)) for each in request.inputs}
-        found.append((request.model_spec.name, request.model_spec.signature_name, *inputs))
-        assert signatures[request.model_spec.signature_name](**inputs)["label"].shape == [1]
-    assert found == [("mine", "bytes", "encoded"), ("mine", "serving_default", "images")]
 
 
 class Server(http.server.BaseHTTPRequestHandler):
