@@ -117,9 +117,9 @@ def read_config(workdir: str, config_class: type) -> Any:
     path = os.path.join(workdir, "run.flags")
     if not tf.io.gfile.exists(path):
         raise ConfigError("workdir", workdir, "holds no run (no run.flags)")
-    lines = read_text(path).splitlines()
+    text = read_text(path)
     try:
-        return cli.parse(config_class, lines)
+        return cli.parse_run(config_class, text)
     except ConfigError as error:
         raise ConfigError(
             "workdir", workdir, f"its run.flags are of another kind of run ({error})"
