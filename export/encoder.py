@@ -250,7 +250,7 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
     objective, result = run.objective.kind, result_of(workdir)
     training = Training(
         objective=objective.NAME,
-        method=run.objective.settings.method(run.augment.augment),
+        method=run.objective_settings.method(run.augment.augment),
         rung=run.rung or None,
         dataset=dataset_name(run.data.origin),
         augment=run.augment.augment,

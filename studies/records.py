@@ -10,8 +10,8 @@ import pathlib
 import shlex
 from collections.abc import Sequence
 
-from cpc_tf.commands import TASKS
 from cpc_tf.core import cli
+from cpc_tf.core.commands import TASKS
 from cpc_tf.core.files import write_file
 from cpc_tf.core.settings import flatten, leaves
 from cpc_tf.export.run import ExportConfig

@@ -22,7 +22,7 @@ from cpc_tf.efficient import classifier, inputs
 from cpc_tf.encoders import networks
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export.run import EXPORTERS
-from cpc_tf.objectives.config import OBJECTIVES
+from cpc_tf.objectives.config import OBJECTIVES, settings_class
 from cpc_tf.pretrain import run as pretrain_run
 from cpc_tf.report.page import REPORTS
 from cpc_tf.report.runs import collect
@@ -46,7 +46,8 @@ CASES["efficient-uda"] = (
     TASKS["efficient"],
     ["--encoder=pixels", "--backbone=small", "--propagation=uda", "--augment=full"],
 )
-for name, objective in OBJECTIVES.items():
+for name in OBJECTIVES:
+    objective = settings_class(name)
     one_patch = [] if objective.PATCHES else ["--patch_size=32"]
     encoder = [f"--encoder=small_{objective.NEEDS}"] if objective.NEEDS else []
     no_probe = [] if name == "cpc" else ["--probe_every=0"]  # it is the same for all

@@ -11,7 +11,7 @@ import tensorflow as tf
 from cpc_tf.core import cli
 from cpc_tf.core.commands import COMMANDS
 from cpc_tf.core.keras import keras
-from cpc_tf.core.settings import leaves
+from cpc_tf.core.settings import all_leaves
 from cpc_tf.use import classify as answer
 from cpc_tf.use import embed as embed_run
 from tests import fresh, samples
@@ -68,7 +68,7 @@ def test_commands_are_found():
 
 def test_every_flag_named_exists():
     """`--flag` in a text is one of ours, or stands in a line of somebody else's command."""
-    fields = [field for command in COMMANDS.values() for _, field in leaves(command.config)]
+    fields = [field for command in COMMANDS.values() for _, field in all_leaves(command.config)]
     ours = {f"--{field.name}" for field in fields} | {
         "--flagfile",
         "--preset",

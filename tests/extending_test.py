@@ -14,7 +14,7 @@ SCRIPT = """
 import importlib, json, sys
 
 folder = sys.argv[1]
-for name in ("cpc_tf.encoders.networks", "cpc_tf.objectives"):
+for name in ("cpc_tf.encoders.networks", "cpc_tf.objectives.others"):
     importlib.import_module(name).__path__.append(f"{folder}/{name}")
 sys.path.append(folder)
 import convnet_entry, above_entry
@@ -56,7 +56,9 @@ print(json.dumps([result["identity"], difference, kinds, refused, levels]))
 def test_the_examples_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/extending.md").read_text(), re.DOTALL)
     encoder = ("cpc_tf.encoders.networks/convnet.py", "convnet_entry.py")
-    files = (*encoder, "above_entry.py", "cpc_tf.objectives/above.py", "gamma.py")
+    others = "cpc_tf.objectives.others"
+    above = (f"{others}/above_config.py", "above_entry.py", f"{others}/above.py")
+    files = (*encoder, *above, "gamma.py")
     assert len(blocks) == len(files)
     for name, code in zip(files, blocks):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -110,7 +110,7 @@ WANTED = {
     },
     # exp_configs/la_final.json of github.com/neuroailab/LocalAggregation, for a ResNet-50.
     "imagenet/pretrain_local_aggregation": flags(
-        "--clusterings=10 --clusters_of_each=30000 --background=4096"
+        "--local_aggregation_clusterings=10 --local_aggregation_clusters=30000 --local_aggregation_background=4096"
     ),
     # Doersch and Zisserman 2017: ResNet-101 up to its third stack.
     **{

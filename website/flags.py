@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cpc_tf.core.commands import COMMANDS
-from cpc_tf.core.settings import leaves
+from cpc_tf.core.settings import all_leaves
 
 FOLDER = "reference/"  # of the site
 
@@ -36,7 +36,7 @@ def page(name: str, config_class: type, what: str) -> str:
         "[Presets](../repository/flags/README.md) sets many of them; flags after `--preset` win.",
     ]
     groups: dict[type, list] = {}
-    for owner, field in leaves(config_class):
+    for owner, field in all_leaves(config_class):
         groups.setdefault(owner, []).append(field)
     for owner, fields in groups.items():
         title = re.sub(

@@ -5,6 +5,7 @@ A preset is a file of flags by name, such as 'photos/pretrain'. A comment at its
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import itertools
@@ -19,7 +20,16 @@ from typing import Any, NamedTuple, NoReturn
 from absl import app, flags, logging
 
 from cpc_tf.core import termination
-from cpc_tf.core.settings import ConfigError, RunEnded, Stopped, assignments, leaves, unflatten
+from cpc_tf.core.settings import (
+    ConfigError,
+    RunEnded,
+    Stopped,
+    all_leaves,
+    assignments,
+    chosen,
+    leaves,
+    unflatten,
+)
 from cpc_tf.core.termination import Interrupted
 from cpc_tf.core.texts import shown
 
@@ -48,13 +58,13 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
         "Settings as NAME=VALUE,...: any flag, those that only --helpfull shows too",
         module_name=sys.argv[0],
     )
-    define(config_class, flags.FLAGS, sys.argv[0])
     logging.set_verbosity(logging.WARNING)
     logging.get_absl_handler().setFormatter(_Plain())
 
     def parse_flags(argv: Sequence[str]) -> Sequence[str]:
+        nonlocal config_class
         try:
-            _parse(config_class, flags.FLAGS, argv)
+            config_class = _parse(config_class, flags.FLAGS, argv, argv[0])
         except RunEnded as refusal:
             sys.exit(_complain(refusal))
         except SystemExit:  # the help was printed; absl's status for that is 1
@@ -96,9 +106,15 @@ def parse(config_class: type, argv: Sequence[str]) -> Any:
     """
     flag_values = flags.FlagValues()
     flags.DEFINE_string("flagfile", "", "file of flags", flag_values=flag_values)
-    define(config_class, flag_values)
-    _parse(config_class, flag_values, ["program", *argv])
+    config_class = _parse(config_class, flag_values, ["program", *argv])
     return _from_flags(config_class, flag_values)
+
+
+def parse_run(config_class: type, text: str) -> Any:
+    """Returns the settings object of a run.flags, which an earlier version may have written. Raises ConfigError."""
+    # --memory, which changed no figure, is in the files of runs that began while it was a setting.
+    lines = [line for line in text.splitlines() if not line.startswith("--memory=")]
+    return parse(config_class, config_class.current(lines))
 
 
 def value_of(field: dataclasses.Field, value: Any) -> Any:
@@ -114,13 +130,16 @@ def value_of(field: dataclasses.Field, value: Any) -> Any:
 def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc_tf") -> None:
     """Defines one flag per setting, with its type, default, unit, source and choices; --help shows `module`'s."""
     for _, field in leaves(config_class):
+        if field.name in flag_values:
+            continue
         rules = field.metadata
         help = rules["help"] + "".join(
             f" [{detail}]" for detail in (rules["unit"], rules["source"]) if detail
         )
         if rules["choices"]:
             help += " <" + "|".join(map(str, rules["choices"])) + ">"
-        shown_with = "details" if rules["detail"] else module
+        is_detail = rules["detail"] or (config_class.SHOWN and field.name not in config_class.SHOWN)
+        shown_with = "details" if is_detail else module
         flags.DEFINE_flag(
             _Flag(field.name, field.type, field.default, help), flag_values, shown_with
         )
@@ -181,12 +200,28 @@ class _Flag(flags.Flag):
             ) from None
 
 
-def _parse(config_class: type, flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
-    """Parses a command line. Raises ConfigError."""
+def _parse(
+    config_class: type,
+    flag_values: flags.FlagValues,
+    argv: Sequence[str],
+    module: str = "cpc_tf",
+) -> type:
+    """Defines the flags of a command line and parses it.
+
+    Returns the class of its settings, with those that its CHOICE brings. Raises ConfigError.
+    """
     words = _expanded([*_meant_preset(config_class, argv[1:]), *argv[1:]])
     _refuse_hidden(config_class, words)
+    chosen_class = chosen(config_class, _value_of_choice(config_class, words))
+    define(chosen_class, flag_values, module)
+    words = _fitting(chosen_class, words, typed=_expanded(argv[1:], files=False))
+    if "--helpfull" in words:
+        for value in config_class.choices():
+            define(config_class.having(value), flag_values, f"--{config_class.CHOICE}={value}")
     try:
         strays = flag_values([argv[0], *words])[1:]
+    except flags.UnrecognizedFlagError as error:
+        raise _unfitting(config_class, error) from error
     except (flags.Error, ValueError) as error:  # ValueError: from absl's own logging flags
         raise ConfigError(
             " ".join(str(error).replace("FATAL Flags parsing error:", "").split())
@@ -195,6 +230,45 @@ def _parse(config_class: type, flag_values: flags.FlagValues, argv: Sequence[str
         raise ConfigError(
             f"{shown(strays[0])}: not a flag; settings are given as --name=value, see --help"
         )
+    return chosen_class
+
+
+def _value_of_choice(config_class: type, words: Sequence[str]) -> dict[str, str]:
+    """Returns {CHOICE: its value on a command line}; {} if it is not given."""
+    if not config_class.CHOICE:
+        return {}
+    alone = flags.FlagValues()
+    alone.set_gnu_getopt()  # flags that it does not know may have their values behind a blank
+    flags.DEFINE_string(config_class.CHOICE, None, "", flag_values=alone)
+    with contextlib.suppress(flags.Error):  # refused where all are parsed
+        alone(["program", *words], known_only=True)
+    value = alone[config_class.CHOICE].value
+    return {} if value is None else {config_class.CHOICE: value}
+
+
+def _fitting(chosen_class: type, words: Sequence[str], typed: Sequence[str]) -> Sequence[str]:
+    """Returns words without flags that a file has and that only another value of CHOICE brings.
+
+    So a preset of CPC, which has CPC's settings, is one of MoCo with --objective=moco behind it. What is `typed` stays,
+    to be refused.
+    """
+    names = {field.name for _, field in leaves(chosen_class)}
+    strange = {word for word in words if _flag_name(word) not in names} - {*typed}
+    if strange:
+        others = {field.name for _, field in all_leaves(chosen_class)} - names
+        words = [word for word in words if word not in strange or _flag_name(word) not in others]
+    return words
+
+
+def _unfitting(config_class: type, error: flags.UnrecognizedFlagError) -> ConfigError:
+    """Returns the error of a flag that a command does not have, or only with another value of its CHOICE."""
+    for value in config_class.choices():
+        if error.flagname in {field.name for _, field in leaves(config_class.having(value))}:
+            choice = f"--{config_class.CHOICE}={value}"
+            return ConfigError(
+                f"--{error.flagname}: is a flag of {choice}; leave it out, or add {choice}"
+            )
+    return ConfigError(str(error))
 
 
 def _meant_preset(config_class: type, words: Sequence[str]) -> list[str]:
@@ -221,16 +295,21 @@ def _from_flags(config_class: type, flag_values: flags.FlagValues) -> Any:
     )
 
 
-def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
+def _flag_name(word: str) -> str:
+    return word.removeprefix("--").partition("=")[0]
+
+
+def _expanded(words: Sequence[str], within: tuple[str, ...] = (), files: bool = True) -> list[str]:
     """Replaces each --preset=NAME, --flagfile=FILE and --set=NAME=VALUE,... by the flags that it stands for.
 
-    `within` are the files that hold these words.
+    `within` are the files that hold these words. Without `files` only --set is replaced.
     """
     expanded, rest = [], list(words)
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
-        if (flag := name.replace("--", "-", 1)) in _FILES:
+        flag = name.replace("--", "-", 1)
+        if flag in _FILES and files:
             if not equals and (within or not rest):
                 raise ConfigError(_FILES[flag])
             value = value.strip() if equals else rest.pop(0)

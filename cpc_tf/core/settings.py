@@ -14,7 +14,7 @@ import io
 import math
 import re
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from cpc_tf.core import termination, texts
@@ -132,6 +132,25 @@ class Settings:
     HIDDEN: ClassVar[Mapping[str, str]] = {}
     # Of a command: setting -> the preset that is meant where it is given and neither a preset nor a file of flags is.
     PRESETS: ClassVar[Mapping[str, str]] = {}
+    # Of a command: the settings that --help shows; (): all that are no details.
+    SHOWN: ClassVar[Collection[str]] = ()
+    # Of a command: the setting whose value brings settings of its own, as --objective does; '': none.
+    CHOICE: ClassVar[str] = ""
+
+    @classmethod
+    def choices(cls) -> Collection[str]:
+        """Returns the values of CHOICE."""
+        return ()
+
+    @classmethod
+    def having(cls, value: str) -> type[Settings]:
+        """Returns the class of the settings with those that a value of CHOICE brings; cls if it is no such value."""
+        return cls
+
+    @classmethod
+    def current(cls, lines: Sequence[str]) -> Sequence[str]:
+        """Returns the lines of a run.flags, which an earlier version may have written, with today's flags."""
+        return lines
 
     def __init_subclass__(cls):
         # With `from __future__ import annotations` types are strings; a flag needs the type itself.
@@ -183,6 +202,22 @@ def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
     return inside(config_class, None)
 
 
+def all_leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
+    """Yields what `leaves` does, and then the settings that only other values of its CHOICE bring."""
+    names = set()
+    for each in (config_class, *map(config_class.having, config_class.choices())):
+        for owner, field in leaves(each):
+            if field.name not in names:
+                names.add(field.name)
+                yield owner, field
+
+
+def chosen(config_class: type, values: Mapping[str, Any]) -> type:
+    """Returns the class of the settings with those that the value of its CHOICE, if it is given, brings."""
+    name = config_class.CHOICE
+    return config_class.having(values[name]) if name in values else config_class
+
+
 def flatten(config: Settings) -> dict[str, Any]:
     """Returns {name: value} of a settings object, nested ones included and hidden ones not."""
     values = {}
@@ -205,13 +240,14 @@ def unflatten(config_class: type, values: Mapping[str, Any]) -> Any:
             )
         return kind(**arguments)
 
-    return filled(config_class, None)
+    return filled(chosen(config_class, values), None)
 
 
 def replace(config: Any, **values: Any) -> Any:
     """Returns a copy of a nested settings object with other values of some settings."""
     before = flatten(config)
-    if unknown := set(values) - set(before):
+    names = {field.name for _, field in leaves(chosen(type(config), values))}
+    if unknown := set(values) - names:
         raise TypeError(f"no such setting: {sorted(unknown)}")
     return unflatten(type(config), {**before, **values})
 
@@ -265,7 +301,8 @@ def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any
     fixed = [
         field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]
     ]
-    return {name: (now[name], before[name]) for name in fixed if now[name] != before[name]}
+    both = [name for name in fixed if name in before]  # another CHOICE has other settings
+    return {name: (now[name], before[name]) for name in both if now[name] != before[name]}
 
 
 def uncompared(config_class: type) -> set[str]:

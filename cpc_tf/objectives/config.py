@@ -1,17 +1,16 @@
-"""The table of objectives, and their settings: what is known of an objective before TensorFlow is imported."""
+"""The table of objectives, and CPC's settings: what is known of one before TensorFlow is imported."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pkgutil
 from typing import ClassVar
 
 from cpc_tf.core.settings import (
-    LARGEST,
     ConfigError,
     Settings,
     count,
-    fraction,
     rate,
     setting,
     width,
@@ -22,20 +21,20 @@ from cpc_tf.encoders.networks import NETWORKS
 
 @dataclasses.dataclass(frozen=True)
 class ObjectiveSettings(Settings):
-    """Base of the settings of an objective, which may have none. Names of flags are unique among all objectives."""
+    """Base of the settings of an objective, which may have none.
+
+    Their flags begin with the objective's name, as --moco_dim; those of CPC alone do not.
+    """
 
     MODEL: ClassVar[str]  # 'module:class', an `Objective`
     TITLE: ClassVar[str]  # its name in reports, where nothing more is known than the objective
-    PATCHES: ClassVar[bool] = (
-        True  # whether it sees the patches of a grid, not whole images or crops of them
-    )
+    # Whether it sees the patches of a grid, not whole images or crops of them.
+    PATCHES: ClassVar[bool] = True
     NEGATIVES: ClassVar[bool] = False  # whether it compares images: a `Contrastive`
-    NEEDS: ClassVar[str] = (
-        ""  # what its encoder must see, the end of its name: `Entry.sees`; '': any does
-    )
-    FEWEST: ClassVar[int] = (
-        1  # images of a batch, or of a group that gives negatives, from which it learns
-    )
+    # What its encoder must see, the end of its name: `Entry.sees`; '': any does.
+    NEEDS: ClassVar[str] = ""
+    # Images of a batch, or of a group that gives negatives, from which it learns.
+    FEWEST: ClassVar[int] = 1
 
     def check_batch(self, batch_size: int, group: int) -> None:
         """Raises ConfigError if nothing is learned from so few images; 0: not known yet, or a group of all."""
@@ -105,6 +104,7 @@ class CPCConfig(ObjectiveSettings):
         "mean",
         "Reduction of CPC's losses of one offset, direction and group",
         choices=("mean", "sum"),
+        detail=True,
     )
 
     def method(self, augment: str) -> str:
@@ -136,330 +136,37 @@ class CPCConfig(ObjectiveSettings):
             )
 
 
-@dataclasses.dataclass(frozen=True)
-class InstanceConfig(ObjectiveSettings):
-    """The contrastive loss of Chen et al. 2020."""
-
-    MODEL = "cpc_tf.objectives.instance:Instance"
-    TITLE = "Instance discrimination"
-    PATCHES = False
-    FEWEST = 2
-    NEGATIVES = True
-
-    temperature: float = rate(0.1, "Divisor of cosine similarities", source="Chen et al. 2020")
-    projection_dim: int = width(128, "Dimension of what is compared", source="Chen et al. 2020")
-
-
-@dataclasses.dataclass(frozen=True)
-class RelativePositionConfig(ObjectiveSettings):
-    """Relative position has no settings."""
-
-    MODEL = "cpc_tf.objectives.relative_position:RelativePosition"
-    TITLE = "Relative position"
-
-    def check_images(self, geometry: GeometryConfig) -> None:
-        super().check_images(geometry)
-        if geometry.grid < 3:
-            raise ConfigError(
-                "patch_stride",
-                geometry.patch_stride,
-                f"the grid has only {geometry.grid} rows, and a patch with "
-                "eight neighbours needs 3; use a smaller --patch_stride or --patch_size",
-            )
-
-
-@dataclasses.dataclass(frozen=True)
-class RotationConfig(ObjectiveSettings):
-    """Rotation has no settings."""
-
-    MODEL = "cpc_tf.objectives.rotation:Rotation"
-    TITLE = "Rotation"
-    PATCHES = False
-
-
-@dataclasses.dataclass(frozen=True)
-class AMDIMConfig(ObjectiveSettings):
-    """Prediction across views and depths."""
-
-    MODEL = "cpc_tf.objectives.amdim:AMDIM"
-    TITLE = "AMDIM"
-    PATCHES = False
-    FEWEST = 2
-    NEGATIVES = True
-
-    # --n_rkhs in README.md of the authors' code, github.com/Philip-Bachman/amdim-public; larger networks: 2048, 2560.
-    amdim_dim: int = width(
-        1536, "Dimension of what is compared, at each depth", source="Bachman et al. 2019, code"
-    )
-    amdim_clip: float = rate(
-        20.0, "Soft limit of scores, before their softmax", source="Bachman et al. 2019"
-    )
-    amdim_penalty: float = setting(
-        0.04, "Weight of squared scores", source="Bachman et al. 2019", minimum=0, maximum=LARGEST
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class InstanceBankConfig(ObjectiveSettings):
-    """Instance discrimination with a memory bank."""
-
-    MODEL = "cpc_tf.objectives.instance_bank:InstanceBank"
-    TITLE = "Instance discrimination, memory bank"
-    PATCHES = False
-
-    bank_dim: int = width(128, "Dimension of the vectors of the bank", source="Wu et al. 2018")
-    bank_temperature: float = rate(
-        0.07, "Divisor of cosine similarities to the bank", source="Wu et al. 2018"
-    )
-    bank_negatives: int = count(
-        4096,
-        "Negatives: vectors of the bank that are drawn for each image; 0: all (full softmax)",
-        source="Wu et al. 2018",
-        minimum=0,
-    )
-    bank_momentum: float = fraction(
-        0.5, "Weight of a vector in the bank when its image is seen again"
-    )
-    bank_proximal: float = setting(
-        1.0,
-        "Weight of the squared distance to an image's vector in the bank",
-        minimum=0,
-        maximum=LARGEST,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class MoCoConfig(ObjectiveSettings):
-    """Momentum contrast, first version."""
-
-    MODEL = "cpc_tf.objectives.moco:MoCo"
-    TITLE = "MoCo"
-    PATCHES = False
-
-    moco_dim: int = width(128, "Dimension of queries and keys", source="He et al. 2019")
-    moco_temperature: float = rate(
-        0.07, "Divisor of the similarities of queries and keys", source="He et al. 2019"
-    )
-    moco_momentum: float = fraction(
-        0.999, "Momentum of the encoder of the keys", source="He et al. 2019"
-    )
-    queue_length: int = count(
-        65_536, "Keys of earlier batches that are negatives", source="He et al. 2019"
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class BYOLConfig(ObjectiveSettings):
-    """Bootstrap your own latent."""
-
-    MODEL = "cpc_tf.objectives.byol:BYOL"
-    TITLE = "BYOL"
-    PATCHES = False
-    FEWEST = 2
-
-    byol_hidden: int = width(
-        4096, "Units of the hidden layers of BYOL's heads", source="Grill et al. 2020"
-    )
-    byol_dim: int = width(256, "Dimension of BYOL's projections", source="Grill et al. 2020")
-    byol_momentum: float = fraction(
-        0.996,
-        "Momentum of the target network at the start; it rises to 1",
-        source="Grill et al. 2020",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class VICRegConfig(ObjectiveSettings):
-    """Variance, invariance, covariance."""
-
-    MODEL = "cpc_tf.objectives.vicreg:VICReg"
-    TITLE = "VICReg"
-    PATCHES = False
-    FEWEST = 2
-
-    vicreg_dim: int = width(
-        8192, "Units of each layer of VICReg's expander", source="Bardes et al. 2022"
-    )
-    vicreg_invariance: float = rate(
-        25.0, "Weight of the distance of two views", source="Bardes et al. 2022"
-    )
-    vicreg_variance: float = rate(
-        25.0, "Weight of the hinge on standard deviations", source="Bardes et al. 2022"
-    )
-    vicreg_covariance: float = rate(1.0, "Weight of the covariances", source="Bardes et al. 2022")
-
-
-@dataclasses.dataclass(frozen=True)
-class ExemplarConfig(ObjectiveSettings):
-    """Exemplar, in its triplet form."""
-
-    MODEL = "cpc_tf.objectives.exemplar:Exemplar"
-    TITLE = "Exemplar"
-    PATCHES = False
-    FEWEST = 2
-    NEGATIVES = True
-
-    exemplar_dim: int = width(
-        4096, "Dimension of what is compared", source="Doersch & Zisserman 2017"
-    )
-    exemplar_margin: float = rate(
-        0.5,
-        "By how much another image is to be farther than the other view",
-        source="Doersch & Zisserman 2017",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class DeepClusterConfig(ObjectiveSettings):
-    """Classes that k-means finds between epochs."""
-
-    MODEL = "cpc_tf.objectives.deep_cluster:DeepCluster"
-    TITLE = "DeepCluster"
-    PATCHES = False
-
-    clusters: int = count(10_000, "Clusters of k-means", source="Caron et al. 2018", minimum=2)
-    cluster_dim: int = width(
-        256, "Principal components that k-means sees", source="Caron et al. 2018"
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class LocalAggregationConfig(ObjectiveSettings):
-    """Close neighbours of a bank among its background neighbours."""
-
-    MODEL = "cpc_tf.objectives.local_aggregation:LocalAggregation"
-    TITLE = "Local aggregation"
-    PATCHES = False
-
-    aggregation_dim: int = width(
-        128, "Dimension of the vectors of the bank", source="Zhuang et al. 2019"
-    )
-    aggregation_temperature: float = rate(
-        0.07, "Divisor of cosine similarities", source="Zhuang et al. 2019"
-    )
-    aggregation_momentum: float = fraction(
-        0.5,
-        "Weight of a vector in the bank when its image is seen again",
-        source="Zhuang et al. 2019",
-    )
-    background: int = count(
-        4096, "Background neighbours: the nearest in the bank", source="Zhuang et al. 2019"
-    )
-    # The authors' values: 3 of an AlexNet, 10 of a ResNet-50.
-    clusterings: int = count(
-        3, "Clusterings whose clusters are close neighbours", source="Zhuang et al. 2019, code"
-    )
-    clusters_of_each: int = count(
-        30_000, "Clusters of each clustering", source="Zhuang et al. 2019, code", minimum=2
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class PIRLConfig(ObjectiveSettings):
-    """An image and its jigsaw against a bank."""
-
-    MODEL = "cpc_tf.objectives.pirl:PIRL"
-    TITLE = "PIRL"
-    PATCHES = False
-
-    pirl_dim: int = width(
-        128, "Dimension of the vectors of the bank", source="Misra & van der Maaten 2019"
-    )
-    pirl_temperature: float = rate(
-        0.07, "Divisor of cosine similarities", source="Misra & van der Maaten 2019"
-    )
-    pirl_negatives: int = count(
-        32_000,
-        "Negatives: vectors of the bank that are drawn for each image",
-        source="Misra & van der Maaten 2019",
-    )
-    pirl_momentum: float = fraction(
-        0.5,
-        "Weight of a vector in the bank when its image is seen again",
-        source="Misra & van der Maaten 2019",
-    )
-    pirl_jigsaw: float = fraction(
-        0.5,
-        "Weight of the jigsaw's loss; the image's has the rest",
-        source="Misra & van der Maaten 2019",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class CMCConfig(ObjectiveSettings):
-    """Lightness and colours against banks of each other."""
-
-    MODEL = "cpc_tf.objectives.cmc:CMC"
-    TITLE = "CMC"
-    PATCHES = False
-    NEEDS = "lab"
-
-    cmc_dim: int = width(128, "Dimension of the vectors of both banks", source="Tian et al. 2019")
-    cmc_temperature: float = rate(0.07, "Divisor of cosine similarities", source="Tian et al. 2019")
-    cmc_negatives: int = count(
-        16_384,
-        "Negatives: vectors of the other view's bank that are drawn for each image",
-        source="Tian et al. 2019",
-    )
-    cmc_momentum: float = fraction(
-        0.5,
-        "Weight of a vector in the bank when its image is seen again",
-        source="Tian et al. 2019",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class ColorizationConfig(ObjectiveSettings):
-    """The colours of each place of a grey image."""
-
-    MODEL = "cpc_tf.objectives.colorization:Colorization"
-    TITLE = "Colorization"
-    PATCHES = False
-    NEEDS = "grey"
-
-    colour_uniform: float = fraction(
-        0.5,
-        "Part of the uniform distribution in the frequencies of colours by which rare ones count more",
-        source="Zhang et al. 2016",
-    )
-
-
-# Name, as --objective takes it -> settings.
-OBJECTIVES: dict[str, type[ObjectiveSettings]] = {
-    "amdim": AMDIMConfig,
-    "byol": BYOLConfig,
-    "cmc": CMCConfig,
-    "colorization": ColorizationConfig,
-    "cpc": CPCConfig,
-    "deep_cluster": DeepClusterConfig,
-    "exemplar": ExemplarConfig,
-    "instance": InstanceConfig,
-    "instance_bank": InstanceBankConfig,
-    "local_aggregation": LocalAggregationConfig,
-    "moco": MoCoConfig,
-    "pirl": PIRLConfig,
-    "relative_position": RelativePositionConfig,
-    "rotation": RotationConfig,
-    "vicreg": VICRegConfig,
+# Name, as --objective takes it -> 'module:class' of its settings, which are loaded when it is chosen.
+OBJECTIVES = {
+    "cpc": "cpc_tf.objectives.config:CPCConfig",
+    "amdim": "cpc_tf.objectives.others.amdim_config:AMDIMConfig",
+    "byol": "cpc_tf.objectives.others.byol_config:BYOLConfig",
+    "cmc": "cpc_tf.objectives.others.cmc_config:CMCConfig",
+    "colorization": "cpc_tf.objectives.others.colorization_config:ColorizationConfig",
+    "deep_cluster": "cpc_tf.objectives.others.deep_cluster_config:DeepClusterConfig",
+    "exemplar": "cpc_tf.objectives.others.exemplar_config:ExemplarConfig",
+    "instance": "cpc_tf.objectives.others.instance_config:InstanceConfig",
+    "instance_bank": "cpc_tf.objectives.others.instance_bank_config:InstanceBankConfig",
+    "local_aggregation": "cpc_tf.objectives.others.local_aggregation_config:LocalAggregationConfig",
+    "moco": "cpc_tf.objectives.others.moco_config:MoCoConfig",
+    "pirl": "cpc_tf.objectives.others.pirl_config:PIRLConfig",
+    "relative_position": "cpc_tf.objectives.others.relative_position_config:RelativePositionConfig",
+    "rotation": "cpc_tf.objectives.others.rotation_config:RotationConfig",
+    "vicreg": "cpc_tf.objectives.others.vicreg_config:VICRegConfig",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class SumConfig(ObjectiveSettings):
-    """Several objectives on one encoder, as in --objective=cpc+rotation: their settings by name."""
+    """Several objectives on one encoder, as in --objective=cpc+rotation; each sum has a class.
 
-    summed: dict[str, ObjectiveSettings]
+    Its fields are the settings of the objectives, by name.
+    """
 
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "TITLE", title("+".join(self.summed)))
-        for name in ("PATCHES", "NEGATIVES"):
-            object.__setattr__(
-                self, name, any(getattr(each, name) for each in self.summed.values())
-            )
-        object.__setattr__(
-            self, "NEEDS", next((each.NEEDS for each in self.summed.values() if each.NEEDS), "")
-        )
+    @property
+    def summed(self) -> dict[str, ObjectiveSettings]:
+        """The settings of each objective, by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def check_batch(self, batch_size: int, group: int) -> None:
         for each in self.summed.values():
@@ -481,13 +188,31 @@ def is_objective(name: str) -> bool:
     return set(names) <= set(OBJECTIVES) and len(set(names)) == len(names)
 
 
+@functools.cache
+def settings_class(name: str) -> type[ObjectiveSettings]:
+    """Returns the class of the settings of an objective, or of a sum, a `SumConfig`."""
+    if "+" not in name:
+        return pkgutil.resolve_name(OBJECTIVES[name])
+    summed = {each: settings_class(each) for each in name.split("+")}
+    of_sum = {
+        "TITLE": title(name),
+        "PATCHES": any(each.PATCHES for each in summed.values()),
+        "NEGATIVES": any(each.NEGATIVES for each in summed.values()),
+        "NEEDS": next((each.NEEDS for each in summed.values() if each.NEEDS), ""),
+    }
+    fields = [(each, settings, settings()) for each, settings in summed.items()]
+    return dataclasses.make_dataclass(
+        "SumConfig", fields, bases=(SumConfig,), namespace=of_sum, frozen=True
+    )
+
+
 def title(name: str) -> str:
     """Returns the name of an objective, or of a sum, in cards and reports."""
-    return " + ".join(OBJECTIVES[each].TITLE for each in name.split("+"))
+    return " + ".join(settings_class(each).TITLE for each in name.split("+"))
 
 
 def model_class(name: str) -> type:
     """Returns the class of an objective or of a sum, an `Objective`; imports TensorFlow."""
     if "+" in name:
         return pkgutil.resolve_name("cpc_tf.objectives.sum:sum_of")(name)
-    return pkgutil.resolve_name(OBJECTIVES[name].MODEL)
+    return pkgutil.resolve_name(settings_class(name).MODEL)

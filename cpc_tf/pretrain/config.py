@@ -6,23 +6,47 @@ After a kill the same command resumes the run. The workdir holds run.flags (repl
 encoder sees), metrics.jsonl, TensorBoard events, checkpoints and, at the end, result.json.
 """
 
+from __future__ import annotations
+
 import dataclasses
+import functools
+from collections.abc import Collection, Sequence
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.core.settings import ConfigError, Settings, count, setting
+from cpc_tf.core.settings import ConfigError, Settings, all_leaves, count, leaves, setting
 from cpc_tf.core.texts import shown
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.released import NAMES
 from cpc_tf.objectives.config import (
     OBJECTIVES,
-    ObjectiveSettings,
-    SumConfig,
+    CPCConfig,
     is_objective,
     model_class,
+    settings_class,
 )
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig, run_directory
 
+# Flags of objectives in a run.flags that version 0.1.0 began -> today's. It has those of all objectives.
+FORMER_FLAGS = {
+    "temperature": "instance_temperature",
+    "projection_dim": "instance_dim",
+    "bank_dim": "instance_bank_dim",
+    "bank_temperature": "instance_bank_temperature",
+    "bank_negatives": "instance_bank_negatives",
+    "bank_momentum": "instance_bank_momentum",
+    "bank_proximal": "instance_bank_proximal",
+    "queue_length": "moco_queue_length",
+    "clusters": "deep_cluster_clusters",
+    "cluster_dim": "deep_cluster_dim",
+    "aggregation_dim": "local_aggregation_dim",
+    "aggregation_temperature": "local_aggregation_temperature",
+    "aggregation_momentum": "local_aggregation_momentum",
+    "background": "local_aggregation_background",
+    "clusterings": "local_aggregation_clusterings",
+    "clusters_of_each": "local_aggregation_clusters",
+    "colour_uniform": "colorization_uniform",
+}
 DRAWS = 4  # augmented draws of an image on the sheet of patches
 
 
@@ -43,7 +67,7 @@ class MonitorConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class ChosenObjective(Settings):
+class ObjectiveConfig(Settings):
     """Which objective is trained."""
 
     objective: str = setting(
@@ -79,27 +103,16 @@ class ChosenObjective(Settings):
         """The class of the chosen objective, an `Objective`; needs TensorFlow."""
         return model_class(self.objective)
 
-    @property
-    def settings(self) -> ObjectiveSettings:
-        """The settings of the chosen objective."""
-        chosen = {name: getattr(self, name) for name in self.objective.split("+")}
-        return SumConfig(chosen) if len(chosen) > 1 else chosen[self.objective]
-
-
-ObjectiveConfig = dataclasses.make_dataclass(
-    "ObjectiveConfig",
-    [(name, settings, settings()) for name, settings in OBJECTIVES.items()],
-    bases=(ChosenObjective,),
-    namespace={
-        "__doc__": "The chosen objective, and the settings of every objective, each under its name."
-    },
-    frozen=True,
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class PretrainConfig(Settings):
-    """All settings of `cpc-tf pretrain`."""
+    """All settings of `cpc-tf pretrain`: `objective_settings` are those of the chosen objective.
+
+    This class is that of CPC; `having` makes those of the others. To change the objective of settings there is
+    `settings.replace`.
+    """
+
+    CHOICE = "objective"
 
     workdir: str = run_directory()
     initial_encoder: str = setting(
@@ -112,19 +125,45 @@ class PretrainConfig(Settings):
     rung: str = setting(
         "",
         "Name of this training as a step of a ladder, as '3_bu': the report shows such encoders in order, apart",
+        detail=True,
     )
     data: PicturesConfig = PicturesConfig()
     geometry: GeometryConfig = GeometryConfig()
     augment: AugmentConfig = AugmentConfig()
     encoder: EncoderConfig = EncoderConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
+    objective_settings: CPCConfig = CPCConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     numerics: NumericsConfig = NumericsConfig()
     monitor: MonitorConfig = MonitorConfig()
 
+    @classmethod
+    def choices(cls) -> Collection[str]:
+        return [*OBJECTIVES]
+
+    @classmethod
+    def having(cls, value: str) -> type[PretrainConfig]:
+        with_cpc = vars(cls).get("with_cpc", cls)
+        if value == "cpc" or not is_objective(value):
+            return with_cpc
+        return _with_objective(with_cpc, value)
+
+    @classmethod
+    def current(cls, lines: Sequence[str]) -> Sequence[str]:
+        flags = [line.removeprefix("--").split("=", 1) for line in lines]
+        if not any(name in FORMER_FLAGS for name, *_ in flags):
+            return lines
+        flags = [(FORMER_FLAGS.get(name, name), *value) for name, *value in flags]
+        objective = next((value for name, value in flags if name == "objective"), "cpc")
+        others = {field.name for _, field in all_leaves(cls)}
+        others -= {field.name for _, field in leaves(cls.having(objective))}
+        return ["--" + "=".join(flag) for flag in flags if flag[0] not in others]
+
     def check(self):
-        chosen, group = self.objective.settings, self.objective.negative_images
+        chosen, group = self.objective_settings, self.objective.negative_images
+        if type(chosen) is not settings_class(self.objective.objective):
+            raise TypeError("settings of another objective: change it with `settings.replace`")
         chosen.check_images(self.geometry)
         chosen.check_encoder(self.encoder.encoder)
         chosen.check_batch(self.training.batch_size, group)
@@ -154,3 +193,20 @@ class PretrainConfig(Settings):
         return (
             1 if self.encoder.norm == "batch" or self.numerics.xla == "on" else self.numerics.parts
         )
+
+
+@functools.cache
+def _with_objective(config_class: type[PretrainConfig], name: str) -> type[PretrainConfig]:
+    """Returns a class of settings with those of an objective in place of CPC's."""
+    settings = settings_class(name)
+    return dataclasses.make_dataclass(
+        config_class.__name__,
+        [("objective_settings", settings, settings())],
+        bases=(config_class,),
+        namespace={
+            "__doc__": config_class.__doc__,
+            "__module__": config_class.__module__,
+            "with_cpc": config_class,
+        },
+        frozen=True,
+    )

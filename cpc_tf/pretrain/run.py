@@ -118,7 +118,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
         seed=config.training.seed,
         parameters=int(sum(np.prod(v.shape) for v in training.model.encoder.trainable_variables)),
         began_with=module_name(config.initial_encoder),
-        method=config.objective.settings.method(config.augment.augment),
+        method=config.objective_settings.method(config.augment.augment),
         rung=config.rung,
     )
     return workdir.finish(

@@ -48,7 +48,7 @@ class Pretraining(Trainee):
         kind, chosen, parts = config.objective.kind, config.optimizer, config.numerics.accumulate
         self._shapes = {name: view.shape(config.geometry) for name, view in kind.VIEW.views.items()}
         group = config.objective.negative_images or self.batch_size
-        groups = {"negative_images": group} if config.objective.settings.NEGATIVES else {}
+        groups = {"negative_images": group} if config.objective_settings.NEGATIVES else {}
         for flag, size in {
             **groups,
             "norm_images": config.objective.norm_images or self.batch_size,
@@ -222,7 +222,9 @@ def build_model(config: PretrainConfig, images: int = 0, train_steps: int = 0) -
     """
     keras.utils.set_random_seed(config.training.seed)
     precision, objective = config.numerics.precision, config.objective
-    model = objective.kind(make_encoder(config.encoder, precision), objective.settings, precision)
+    model = objective.kind(
+        make_encoder(config.encoder, precision), config.objective_settings, precision
+    )
     model.prepare(images, train_steps)
     if native.runs_on_cpu():
         for each in model.objectives:

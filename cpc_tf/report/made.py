@@ -91,15 +91,14 @@ def _encoder(run: Run) -> str:
 
 def _command(run: Run) -> str:
     """Returns the command that repeats a run: its flags without those that are as usual, if they are known; or ''."""
-    flags = run.text("run.flags").splitlines()
-    if not flags:
+    text = run.text("run.flags")
+    if not text:
         return ""
+    flags = text.splitlines()
     task = TASKS.get(run["kind"])
     with contextlib.suppress(ConfigError):  # flags of another version: all of them
         if task:
-            usual, given = (
-                to_flagfile(each).splitlines()
-                for each in (task.config(), cli.parse(task.config, flags))
-            )
+            config = cli.parse_run(task.config, text)
+            usual, given = (to_flagfile(each).splitlines() for each in (task.config(), config))
             flags = [flag for flag in given if flag not in usual]
     return shlex.join(["cpc-tf", run["kind"], *flags])

@@ -25,7 +25,7 @@ from cpc_tf.core.commands import TASKS
 from cpc_tf.core.files import remove_leftovers, write_file
 from cpc_tf.core.texts import csv_records, listed
 from cpc_tf.drawing import plots
-from cpc_tf.objectives.config import OBJECTIVES
+from cpc_tf.objectives.config import OBJECTIVES, title
 from cpc_tf.report.blocks import Block, Figure, Finding, Table, flat, text
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.report.made import made
@@ -42,9 +42,7 @@ ABOUT = {
 }
 # Colour -> its meaning in all figures. Other objectives have none of their own: their curves are named in the figures.
 LEGEND = {
-    **{
-        name: objective.TITLE for name, objective in OBJECTIVES.items() if name in plots.THEME.named
-    },
+    **{name: title(name) for name in OBJECTIVES if name in plots.THEME.named},
     **BASELINES,
     **{"chance": "chance", "healthy": "the healthy range"},
 }

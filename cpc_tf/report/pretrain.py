@@ -114,7 +114,7 @@ def _figure(name: str, run: Run, file: str) -> list[Figure]:
     warn_below = {titles[key]: least for key, (least, _) in COLLAPSED.items()}
     ranges: dict[str, float] = {}
     with contextlib.suppress(ConfigError):  # flags of another version
-        ranges = healthy(cli.parse(PretrainConfig, run.text("run.flags").splitlines()))
+        ranges = healthy(cli.parse_run(PretrainConfig, run.text("run.flags")))
     collapse = _collapse(records)
     warning = f" Collapsed at step {collapse.step:,}: {collapse}." if collapse else ""
     caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."

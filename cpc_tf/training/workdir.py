@@ -114,10 +114,9 @@ def read_config(workdir: str, config_class: type) -> Any:
     path = os.path.join(workdir, "run.flags")
     if not tf.io.gfile.exists(path):
         raise ConfigError("workdir", workdir, "holds no run (no run.flags)")
-    # --memory, which changed no figure, is in the files of runs that began while it was a setting.
-    lines = [line for line in read_text(path).splitlines() if not line.startswith("--memory=")]
+    text = read_text(path)
     try:
-        return cli.parse(config_class, lines)
+        return cli.parse_run(config_class, text)
     except ConfigError as error:
         raise ConfigError(
             "workdir", workdir, f"its run.flags are of another kind of run ({error})"

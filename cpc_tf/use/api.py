@@ -22,7 +22,15 @@ from cpc_tf.core import cli
 from cpc_tf.core.commands import TASKS
 from cpc_tf.core.files import read_json
 from cpc_tf.core.progress import silent
-from cpc_tf.core.settings import ConfigError, Stopped, joined_names, leaves, replace, unflatten
+from cpc_tf.core.settings import (
+    ConfigError,
+    Stopped,
+    chosen,
+    joined_names,
+    leaves,
+    replace,
+    unflatten,
+)
 from cpc_tf.data.pictures import Images
 from cpc_tf.encoders.features import Encoder
 from cpc_tf.export.run import ExportConfig, export
@@ -318,7 +326,11 @@ def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any
     Raises:
       ConfigError: there is no such preset or setting, or a value cannot work.
     """
-    fields, changes = {field.name: field for _, field in leaves(config_class)}, {}
+    if preset is not None:
+        before = cli.parse(config_class, [f"--preset={preset}"])
+        config_class = type(before)
+    changes = {}
+    fields = {field.name: field for _, field in leaves(chosen(config_class, values))}
     for name, value in values.items():
         if name not in fields:
             near = difflib.get_close_matches(name, fields, n=1)
@@ -335,7 +347,7 @@ def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any
             changes[name] = cli.value_of(fields[name], value)
     if preset is None:
         return unflatten(config_class, changes)
-    return replace(cli.parse(config_class, [f"--preset={preset}"]), **changes)
+    return replace(before, **changes)
 
 
 def _text(value: Any) -> str:

@@ -24,7 +24,7 @@ from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.core.files import write_file
 from cpc_tf.drawing import plots
-from cpc_tf.objectives.config import OBJECTIVES as SETTINGS
+from cpc_tf.objectives.config import settings_class
 from studies import read_off, records, runner, tables
 
 RATES = (0.003, 0.001)
@@ -49,17 +49,17 @@ PATCHES = {
 # Objective, in the order of the paper's tables -> its settings.
 OBJECTIVES = {
     "cpc": [],
-    "instance_bank": ["--bank_negatives=1024"],
+    "instance_bank": ["--instance_bank_negatives=1024"],
     "instance": [],
-    "local_aggregation": ["--background=128", "--clusters_of_each=200"],
-    "moco": ["--queue_length=4096"],
+    "local_aggregation": ["--local_aggregation_background=128", "--local_aggregation_clusters=200"],
+    "moco": ["--moco_queue_length=4096"],
     "pirl": ["--pirl_negatives=1024"],
     "cmc": ["--augment=none", "--cmc_negatives=1024"],
     "amdim": ["--amdim_dim=512"],
     "rotation": ["--augment=none"],
     "relative_position": ["--augment=colour_drop"],
     "colorization": ["--augment=none"],
-    "deep_cluster": ["--clusters=100"],
+    "deep_cluster": ["--deep_cluster_clusters=100"],
     "exemplar": ["--exemplar_dim=1024"],
     "cpc+rotation": [],  # for Multi-task
     "byol": ["--byol_hidden=1024"],
@@ -90,7 +90,7 @@ def training(places: runner.Places, encoder: str, objective: str) -> list[str]:
         "--probe_every=0",
         PRECISION,
     ]
-    needs = SETTINGS[objective].NEEDS if objective in SETTINGS else ""
+    needs = settings_class(objective).NEEDS
     if needs:  # the same network, on lightness or colours
         data.append(f"--encoder={encoder}_{needs}")
     return ["cpc_tf.pretrain", *data, f"--objective={objective}", *geometry, *OBJECTIVES[objective]]

@@ -39,7 +39,7 @@ SMALL += [
     "--steps_to_ignore=0",
     "--steps_to_predict=1",
     "--objective=cpc+instance_bank",
-    "--bank_negatives=8",
+    "--instance_bank_negatives=8",
 ]
 
 

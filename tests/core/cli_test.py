@@ -1,6 +1,7 @@
 """Settings as flags: round trips, and what a user sees of them. What is refused is in tests/refusals_test.py."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 
@@ -313,6 +314,57 @@ def test_details_are_in_the_full_help_alone():
         for flag in own
     }
     assert (of["vat_weight"], of["vat_probe"], of["look_steps"]) == ("cpc-tf", "details", "details")
+
+
+def named(words):
+    """The flags that a help of `pretrain` shows."""
+    shown = processes.run("cpc_tf.pretrain", *words)
+    return set(re.findall(r"^  --(?:\[no\])?(\w+)", shown.stdout, re.MULTILINE))
+
+
+@pytest.mark.slow
+def test_helps_show_the_chosen_objectives_flags():
+    usual, moco, full = (
+        named(words) for words in (["--help"], ["--objective=moco", "--help"], ["--helpfull"])
+    )
+    of_moco = {f"moco_{name}" for name in ("dim", "temperature", "momentum", "queue_length")}
+    assert moco - usual == of_moco
+    assert {"directions", "target_dim"} <= usual - moco
+    assert usual | moco | {"pirl_negatives", "reduction"} <= full
+    assert len(usual) < 70
+
+
+def test_the_last_objective_brings_its_settings():
+    config = cli.parse(
+        PretrainConfig, ["--objective", "pirl", "--set=objective=moco,moco_dim=8,patch_size=260"]
+    )
+    assert config.objective_settings.moco_dim == 8
+    assert type(config) is PretrainConfig.having("moco") is type(replace(config, seed=3))
+    assert replace(config, objective="cpc", patch_size=80) == PretrainConfig()
+    of_sum = replace(config, objective="cpc+moco", directions=2, patch_size=80)
+    assert cli.parse(PretrainConfig, to_flagfile(of_sum).splitlines()) == of_sum
+    assert set(changed_flags(of_sum, config)) == {"objective", "patch_size"}
+
+
+OF_0_1_0 = ["--temperature=0.1", "--queue_length=6", "--moco_dim=128", "--objective=OBJECTIVE"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "settings"), [("cpc", {}), ("moco", {"moco_queue_length": 6})]
+)
+def test_run_flags_of_before_are_read(objective, settings):
+    """Which had the settings of all objectives."""
+    text = "\n".join(OF_0_1_0).replace("OBJECTIVE", objective)
+    size = 80 if objective == "cpc" else 260
+    wanted = replace(PretrainConfig(), objective=objective, patch_size=size, **settings)
+    assert cli.parse_run(PretrainConfig, f"{text}\n--patch_size={size}") == wanted
+
+
+def test_a_preset_s_settings_of_another_objective_do_not_count():
+    words = ["--preset=photos/pretrain", "--objective=rotation", "--patch_size=64"]
+    assert "directions" not in flatten(cli.parse(PretrainConfig, words))
+    with pytest.raises(ConfigError, match="^--directions: is a flag of --objective=cpc"):
+        cli.parse(PretrainConfig, [*words, "--set=directions=1"])
 
 
 def test_a_command_has_its_own_defaults_of_shared_settings():

@@ -4,7 +4,7 @@ import pytest
 
 from cpc_tf.core import cli
 from cpc_tf.core.commands import COMMANDS
-from cpc_tf.core.settings import ConfigError, RunEnded, leaves
+from cpc_tf.core.settings import ConfigError, RunEnded, all_leaves
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.evaluation.inference import encode_dataset
 from cpc_tf.training.config import TrainingConfig
@@ -12,7 +12,7 @@ from cpc_tf.training.config import TrainingConfig
 LEAVES = {
     (owner, field.name): field
     for command in COMMANDS.values()
-    for owner, field in leaves(command.config)
+    for owner, field in all_leaves(command.config)
 }
 HUGE = (
     "1e39",

@@ -7,8 +7,8 @@ import tensorflow as tf
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.objectives.config import ObjectiveSettings
-from cpc_tf.objectives.relative_position import NEIGHBOURS, RelativePosition, pairs
-from cpc_tf.objectives.rotation import Rotation
+from cpc_tf.objectives.others.relative_position import NEIGHBOURS, RelativePosition, pairs
+from cpc_tf.objectives.others.rotation import Rotation
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")
 RANDOM = np.random.default_rng(0)

@@ -11,7 +11,8 @@ from cpc_tf.core.keras import keras
 from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.objectives import (
+from cpc_tf.objectives.base import Pool, area_means
+from cpc_tf.objectives.others import (
     amdim,
     byol,
     colorization,
@@ -22,12 +23,14 @@ from cpc_tf.objectives import (
     pirl,
     vicreg,
 )
-from cpc_tf.objectives.base import Pool, area_means
-from cpc_tf.objectives.cmc import CMC
-from cpc_tf.objectives.config import CMCConfig, ColorizationConfig, InstanceBankConfig, MoCoConfig
-from cpc_tf.objectives.heads import Head
-from cpc_tf.objectives.instance_bank import InstanceBank
-from cpc_tf.objectives.moco import MoCo
+from cpc_tf.objectives.others.cmc import CMC
+from cpc_tf.objectives.others.cmc_config import CMCConfig
+from cpc_tf.objectives.others.colorization_config import ColorizationConfig
+from cpc_tf.objectives.others.heads import Head
+from cpc_tf.objectives.others.instance_bank import InstanceBank
+from cpc_tf.objectives.others.instance_bank_config import InstanceBankConfig
+from cpc_tf.objectives.others.moco import MoCo
+from cpc_tf.objectives.others.moco_config import MoCoConfig
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training.strategy import make_strategy
 from tests.pretrain.tiny import TINY
@@ -162,7 +165,7 @@ def test_vicreg_s_loss_has_the_means_and_weights_of_its_authors_code(tiny_encode
 
 
 def test_a_new_head_of_clusters_forgets_its_momentum(tiny_encoder):
-    training, batch = pretrained("deep_cluster", clusters=3)
+    training, batch = pretrained("deep_cluster", deep_cluster_clusters=3)
     views = {name: x[:, :1] for name, x in batch.items()}
     training.train_step({**views, "index": tf.constant([0, 1, 2, 3], tf.int64)})
     anew = training.model.between_epochs(1, lambda: RANDOM.normal(size=(4, 6)))
@@ -343,7 +346,10 @@ def test_colorization_is_of_the_nearest_bins_rare_ones_weighted(tiny_encoder):
 @pytest.mark.parametrize("negatives", [0, 5])
 def test_the_bank_s_images_are_told_apart(negatives, tiny_encoder):
     settings = InstanceBankConfig(
-        bank_dim=4, bank_negatives=negatives, bank_temperature=0.5, bank_proximal=0.3
+        instance_bank_dim=4,
+        instance_bank_negatives=negatives,
+        instance_bank_temperature=0.5,
+        instance_bank_proximal=0.3,
     )
     model = InstanceBank(make_encoder(EncoderConfig(encoder="small")), settings)
     model.prepare(images=6, train_steps=1)
@@ -368,7 +374,7 @@ def test_the_bank_s_images_are_told_apart(negatives, tiny_encoder):
 
 
 def test_moco_tells_a_key_from_the_queue_and_its_copy_follows(tiny_encoder):
-    settings = MoCoConfig(moco_dim=4, queue_length=5, moco_temperature=0.5, moco_momentum=0.9)
+    settings = MoCoConfig(moco_dim=4, moco_queue_length=5, moco_temperature=0.5, moco_momentum=0.9)
     model = MoCo(make_encoder(EncoderConfig(encoder="small")), settings)
     views = RANDOM.integers(0, 256, [2, 2, 8, 8, 3], np.uint8)
     model(views)

@@ -5,10 +5,10 @@ import tensorflow as tf
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.objectives.base import Pool
-from cpc_tf.objectives.instance import Instance, InstanceConfig, other_view
+from cpc_tf.objectives.others.instance import Instance, InstanceConfig, other_view
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")
-SETTINGS = InstanceConfig(temperature=0.5, projection_dim=6)
+SETTINGS = InstanceConfig(instance_temperature=0.5, instance_dim=6)
 
 
 def nt_xent(projections, temperature):
@@ -48,6 +48,8 @@ def test_the_model_compares_projections(precision):
     output = model(views, training=True)
     assert output.loss.dtype == output.latents.dtype == tf.float32
     assert output.latents.shape == [4, 2, 16]
-    wanted = nt_xent(model.head(model.hidden(output.latents)).numpy(), SETTINGS.temperature)
+    wanted = nt_xent(
+        model.head(model.hidden(output.latents)).numpy(), SETTINGS.instance_temperature
+    )
     assert float(output.loss) == pytest.approx(wanted[0], rel=1e-3)
     assert float(output.metrics["bound"]) == pytest.approx(np.log(7) - wanted[0], abs=1e-2)

@@ -8,9 +8,9 @@ from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import views
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.objectives.config import OBJECTIVES, SumConfig, is_objective, title
+from cpc_tf.objectives.config import is_objective, settings_class, title
+from cpc_tf.objectives.others.vicreg import VICReg
 from cpc_tf.objectives.sum import sum_of
-from cpc_tf.objectives.vicreg import VICReg
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")
 NAMES = ("relative_position", "instance", "instance_bank")
@@ -18,7 +18,7 @@ RANDOM = np.random.default_rng(0)
 
 
 def made(*names):
-    settings = SumConfig({name: OBJECTIVES[name]() for name in names})
+    settings = settings_class("+".join(names))()
     model = sum_of("+".join(names))(make_encoder(EncoderConfig(encoder="small")), settings)
     model.prepare(images=9, train_steps=1)
     return model

@@ -11,8 +11,9 @@ from cpc_tf.core.keras import keras
 from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.encoders import networks
 from cpc_tf.objectives.base import check_groups
-from cpc_tf.objectives.config import OBJECTIVES, RotationConfig, model_class
-from cpc_tf.objectives.rotation import Rotation
+from cpc_tf.objectives.config import OBJECTIVES, model_class
+from cpc_tf.objectives.others.rotation import Rotation
+from cpc_tf.objectives.others.rotation_config import RotationConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.pretrain.trainee import Pretraining, build_model
 from cpc_tf.training.strategy import make_strategy

@@ -17,7 +17,7 @@ from cpc_tf.core.settings import replace
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.objectives.config import OBJECTIVES, model_class
+from cpc_tf.objectives.config import OBJECTIVES, model_class, settings_class
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training.strategy import make_strategy
 from tests import samples
@@ -37,11 +37,11 @@ GRIDS = {
 def pretraining(name, strategy, **settings):
     """(trainee, a batch of 4) of an objective or a sum; the options of the others are the same."""
     kind, names = model_class(name), name.split("+")
-    side = {} if any(OBJECTIVES[each].PATCHES for each in names) else {"patch_size": 24}
+    side = {} if any(settings_class(each).PATCHES for each in names) else {"patch_size": 24}
     own = {
         key: value for each in names for key, value in samples.OF_OBJECTIVE.get(each, {}).items()
     }
-    needs = "".join(OBJECTIVES[each].NEEDS for each in names)
+    needs = "".join(settings_class(each).NEEDS for each in names)
     encoder = {"encoder": f"small_{needs}"} if needs else {}
     alike = {"objective": name, "learning_rate": 0.002, "directions": 1}
     config = replace(TINY, **{**alike, **side, **encoder, **own, **settings})

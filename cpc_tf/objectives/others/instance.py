@@ -12,7 +12,7 @@ from cpc_tf.core.native import matmul
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, classify
-from cpc_tf.objectives.config import InstanceConfig
+from cpc_tf.objectives.others.instance_config import InstanceConfig
 
 VIEWS = 2
 
@@ -65,7 +65,7 @@ class Instance(Contrastive):
         self.hidden = keras.layers.Dense(
             encoder.feature_dim, "relu", dtype=self.dtype_policy, name="hidden"
         )
-        self.head = keras.layers.Dense(settings.projection_dim, dtype="float32", name="head")
+        self.head = keras.layers.Dense(settings.instance_dim, dtype="float32", name="head")
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
         """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3] and their 'projections' [B, 2, T], of length 1."""
@@ -80,7 +80,7 @@ class Instance(Contrastive):
         """Computes the mean loss of 2 * B views."""
         candidates = pools["projections"]
         loss, accuracy = other_view(
-            embeddings["projections"], candidates, self.settings.temperature
+            embeddings["projections"], candidates, self.settings.instance_temperature
         )
         bound = math.log(max(1, candidates.values.shape[1] * VIEWS - 1)) - loss
         return Output(loss, {"accuracy": accuracy, "bound": bound}, None)

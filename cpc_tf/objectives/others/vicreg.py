@@ -9,8 +9,8 @@ import tensorflow as tf
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output
-from cpc_tf.objectives.config import VICRegConfig
-from cpc_tf.objectives.heads import Head
+from cpc_tf.objectives.others.heads import Head
+from cpc_tf.objectives.others.vicreg_config import VICRegConfig
 
 
 def variance_and_covariance(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -12,9 +12,9 @@ import tensorflow as tf
 from cpc_tf.core.keras import keras
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives import memory
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output
-from cpc_tf.objectives.config import CMCConfig
+from cpc_tf.objectives.others import memory
+from cpc_tf.objectives.others.cmc_config import CMCConfig
 
 VIEWS = ("lightness", "colours")  # in the order of the features of an encoder of Lab
 

@@ -11,7 +11,7 @@ from cpc_tf.core.native import matmul
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, area_means
-from cpc_tf.objectives.config import AMDIMConfig
+from cpc_tf.objectives.others.amdim_config import AMDIMConfig
 
 # Depth -> the side of its grid, at most; that of the features is a place alone.
 SIDES = {"features": 1, "coarse": 5, "fine": 7}

@@ -10,7 +10,7 @@ from cpc_tf.core.keras import keras
 from cpc_tf.data.views import WholeImage
 from cpc_tf.encoders.network import Network
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, classify, rotate
-from cpc_tf.objectives.config import RotationConfig
+from cpc_tf.objectives.others.rotation_config import RotationConfig
 
 TURNS = 4
 

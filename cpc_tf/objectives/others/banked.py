@@ -10,7 +10,7 @@ from cpc_tf.core.keras import keras
 from cpc_tf.encoders.network import Network
 from cpc_tf.objectives.base import Objective, Output
 from cpc_tf.objectives.config import ObjectiveSettings
-from cpc_tf.objectives.memory import Bank
+from cpc_tf.objectives.others.memory import Bank
 
 
 class Banked(Objective):

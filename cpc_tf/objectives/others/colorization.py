@@ -12,9 +12,9 @@ from cpc_tf.core.keras import keras
 from cpc_tf.data.views import WholeImage
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.networks.lab import to_lab
-from cpc_tf.objectives import memory
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, area_means
-from cpc_tf.objectives.config import ColorizationConfig
+from cpc_tf.objectives.others import memory
+from cpc_tf.objectives.others.colorization_config import ColorizationConfig
 
 WIDTH, NEAREST, DEVIATION = (
     10,
@@ -84,7 +84,7 @@ class Colorization(Objective):
         wanted = soft_bins(area_means(colours, *maps.shape[1:3]))  # [B, h, w, Q]
         logits = self.head(maps)
         nearest = tf.argmax(wanted, -1, output_type=tf.int32)  # [B, h, w]
-        uniform = self.settings.colour_uniform
+        uniform = self.settings.colorization_uniform
         rarity = 1.0 / ((1.0 - uniform) * self.frequency + uniform / logits.shape[-1])  # [Q]
         rarity /= tf.reduce_sum(self.frequency * rarity)  # of mean 1 (their eq. 4)
         loss = tf.reduce_mean(

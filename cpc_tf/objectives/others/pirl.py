@@ -9,9 +9,9 @@ import tensorflow as tf
 from cpc_tf.core.keras import keras
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.banked import Banked
 from cpc_tf.objectives.base import SPREAD, Figure
-from cpc_tf.objectives.config import PIRLConfig
+from cpc_tf.objectives.others.banked import Banked
+from cpc_tf.objectives.others.pirl_config import PIRLConfig
 
 CELLS = 3  # on a side of the jigsaw
 

@@ -10,7 +10,7 @@ from cpc_tf.core.keras import keras
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.network import Network
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, classify, standardize
-from cpc_tf.objectives.config import RelativePositionConfig
+from cpc_tf.objectives.others.relative_position_config import RelativePositionConfig
 
 # (rows down, columns right) of the eight neighbours, row by row.
 NEIGHBOURS = [

@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives import memory
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output
-from cpc_tf.objectives.config import BYOLConfig
-from cpc_tf.objectives.heads import Head
+from cpc_tf.objectives.others import memory
+from cpc_tf.objectives.others.byol_config import BYOLConfig
+from cpc_tf.objectives.others.heads import Head
 
 
 def distance(predictions: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:

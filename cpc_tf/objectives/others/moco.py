@@ -10,9 +10,9 @@ from cpc_tf.core.keras import keras
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives import memory
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, classify
-from cpc_tf.objectives.config import MoCoConfig
+from cpc_tf.objectives.others import memory
+from cpc_tf.objectives.others.moco_config import MoCoConfig
 
 
 class MoCo(Objective):
@@ -49,7 +49,7 @@ class MoCo(Objective):
         self.key_head = keras.layers.Dense(
             settings.moco_dim, dtype="float32", name="key_head", trainable=False
         )
-        self.queue = memory.Queue(settings.queue_length, settings.moco_dim)
+        self.queue = memory.Queue(settings.moco_queue_length, settings.moco_dim)
 
     def begin(self) -> None:
         memory.follow([self.key_encoder, self.key_head], [self.encoder, self.head], 0.0)

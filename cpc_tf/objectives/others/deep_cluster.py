@@ -11,9 +11,9 @@ import tensorflow as tf
 from cpc_tf.core.keras import keras
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives import memory
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output
-from cpc_tf.objectives.config import DeepClusterConfig
+from cpc_tf.objectives.others import memory
+from cpc_tf.objectives.others.deep_cluster_config import DeepClusterConfig
 
 
 def clusters_of(features: np.ndarray, count: int, components: int, seed: int) -> np.ndarray:
@@ -60,7 +60,7 @@ class DeepCluster(Objective):
 
     def __init__(self, encoder: Network, settings: DeepClusterConfig, precision: str = "float32"):
         super().__init__(encoder, settings, precision)
-        self.head = keras.layers.Dense(settings.clusters, dtype="float32", name="head")
+        self.head = keras.layers.Dense(settings.deep_cluster_clusters, dtype="float32", name="head")
 
     def prepare(self, images: int, train_steps: int) -> None:
         rows = max(1, images)
@@ -89,7 +89,10 @@ class DeepCluster(Objective):
         self, epoch: int, encode_all: Callable[[], np.ndarray]
     ) -> Sequence[tf.Variable]:
         labels = clusters_of(
-            encode_all(), self.settings.clusters, self.settings.cluster_dim, seed=epoch
+            encode_all(),
+            self.settings.deep_cluster_clusters,
+            self.settings.deep_cluster_dim,
+            seed=epoch,
         )
         sizes = np.bincount(labels)
         self.cluster.assign(labels.astype(np.int32))

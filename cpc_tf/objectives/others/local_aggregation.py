@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives import memory
-from cpc_tf.objectives.banked import Banked
 from cpc_tf.objectives.base import SPREAD, Figure
-from cpc_tf.objectives.config import LocalAggregationConfig
+from cpc_tf.objectives.others import memory
+from cpc_tf.objectives.others.banked import Banked
+from cpc_tf.objectives.others.local_aggregation_config import LocalAggregationConfig
 
 
 def aggregation_loss(
@@ -68,12 +68,18 @@ class LocalAggregation(Banked):
         self, encoder: Network, settings: LocalAggregationConfig, precision: str = "float32"
     ):
         super().__init__(
-            encoder, settings, precision, settings.aggregation_dim, settings.aggregation_momentum
+            encoder,
+            settings,
+            precision,
+            settings.local_aggregation_dim,
+            settings.local_aggregation_momentum,
         )
 
     def prepare(self, images: int, train_steps: int) -> None:
         super().prepare(images, train_steps)
-        each = tf.repeat(tf.range(max(1, images))[None], self.settings.clusterings, 0)  # [H, N]
+        each = tf.repeat(
+            tf.range(max(1, images))[None], self.settings.local_aggregation_clusterings, 0
+        )  # [H, N]
         self.clusters = memory.variable(each, "clusters") if images else each
 
     def compared(
@@ -84,7 +90,10 @@ class LocalAggregation(Banked):
         step: tf.Tensor | int,
         training: bool,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        background, temperature = self.settings.background, self.settings.aggregation_temperature
+        background, temperature = (
+            self.settings.local_aggregation_background,
+            self.settings.local_aggregation_temperature,
+        )
         return aggregation_loss(
             vectors, index, self.bank.values, self.clusters, background, temperature
         ), {}
@@ -96,8 +105,8 @@ class LocalAggregation(Banked):
         if epoch:
             from sklearn.cluster import KMeans  # takes a second
 
-            bank, count = self.bank.values.numpy(), self.settings.clusterings
-            most = min(self.settings.clusters_of_each, len(bank))
+            bank, count = self.bank.values.numpy(), self.settings.local_aggregation_clusterings
+            most = min(self.settings.local_aggregation_clusters, len(bank))
             kmeans = [
                 KMeans(most, n_init=1, max_iter=20, random_state=epoch * count + i)
                 for i in range(count)

@@ -8,15 +8,15 @@ import tensorflow as tf
 
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.banked import Banked
 from cpc_tf.objectives.base import SPREAD, Figure, classify
-from cpc_tf.objectives.config import InstanceBankConfig
+from cpc_tf.objectives.others.banked import Banked
+from cpc_tf.objectives.others.instance_bank_config import InstanceBankConfig
 
 
 class InstanceBank(Banked):
     """The candidates are the vectors that the bank has of all images.
 
-    Noise-contrastive estimation (their eq. 4 to 8) among `bank_negatives` vectors drawn for each image, or the full
+    Noise-contrastive estimation (their eq. 4 to 8) among `instance_bank_negatives` vectors drawn for each image, or the full
     softmax.
     """
 
@@ -33,7 +33,13 @@ class InstanceBank(Banked):
     metric_names = ("distance",)
 
     def __init__(self, encoder: Network, settings: InstanceBankConfig, precision: str = "float32"):
-        super().__init__(encoder, settings, precision, settings.bank_dim, settings.bank_momentum)
+        super().__init__(
+            encoder,
+            settings,
+            precision,
+            settings.instance_bank_dim,
+            settings.instance_bank_momentum,
+        )
 
     def compared(
         self,
@@ -46,10 +52,13 @@ class InstanceBank(Banked):
         distance = tf.reduce_mean(
             tf.reduce_sum(tf.square(vectors - tf.gather(self.bank.values, index)), 1)
         )
-        count, temperature = self.settings.bank_negatives, self.settings.bank_temperature
+        count, temperature = (
+            self.settings.instance_bank_negatives,
+            self.settings.instance_bank_temperature,
+        )
         if count:
             loss = self.bank.nce_loss(vectors, index, step, count, temperature)
         else:
             logits = tf.matmul(vectors, self.bank.values, transpose_b=True) / temperature
             loss, _ = classify(logits, tf.cast(index, tf.int32))
-        return loss + self.settings.bank_proximal * distance, {"distance": distance}
+        return loss + self.settings.instance_bank_proximal * distance, {"distance": distance}

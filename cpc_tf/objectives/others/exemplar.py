@@ -13,7 +13,7 @@ from cpc_tf.core.keras import keras
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool
-from cpc_tf.objectives.config import ExemplarConfig
+from cpc_tf.objectives.others.exemplar_config import ExemplarConfig
 
 
 def triplet_loss(
