@@ -220,6 +220,12 @@ def test_damaged_settings_are_one_line(config, run, content):
     refused(lambda: read_config(str(run), PretrainConfig), "run.flags")
 
 
+def test_a_run_with_the_flag_memory_resumes(config, run):
+    with open(run / "run.flags", "a") as file:
+        file.write("--memory=check\n")
+    assert Workdir(config, "pretrain").has_begun
+
+
 def test_checkpoints_without_flags_are_refused(config, run):
     (run / "run.flags").unlink()
     refused(
