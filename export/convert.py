@@ -16,6 +16,7 @@ from cpc_tf.core.settings import ConfigError, RunEnded, replace
 from cpc_tf.core.texts import name_lines
 from cpc_tf.data import catalog, photos
 from cpc_tf.data.config import DataConfig
+from cpc_tf.data.reference import FOLDER, DataRef
 from cpc_tf.data.source import Source, SplitError
 from cpc_tf.evaluation.label_kinds import is_multi_label
 from cpc_tf.evaluation.scores import nearest_neighbour_accuracy
@@ -149,7 +150,7 @@ def representative_pictures(subject: Subject, folder: str) -> np.ndarray:
     """Up to 100 pictures from all parts of a folder: uint8 [N, S, S, 3]. Raises ConfigError if it has none."""
     with _naming("representative"):
         source = catalog.open_source(
-            DataConfig(dataset=f"folder:{folder}"), "train", "representative"
+            DataConfig(dataset=str(DataRef(FOLDER, folder))), "train", "representative"
         )
     return _evenly_spaced(subject, source, REPRESENTATIVE)[0]
 
@@ -169,7 +170,7 @@ def labelled_pictures(subject: Subject, folder: str) -> tuple[np.ndarray, np.nda
             folder,
             f"{subject.name} is multi-label, and class folders give a picture one label",
         )
-    data = DataConfig(dataset=f"folder:{folder}")
+    data = DataConfig(dataset=str(DataRef(FOLDER, folder)))
     with _naming("labelled"):
         try:
             source = catalog.open_labelled(data, "val", "labelled")

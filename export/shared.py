@@ -15,6 +15,7 @@ import tensorflow as tf
 from cpc_tf.core.files import read_json, writing
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.data.names import of_folder
+from cpc_tf.data.reference import DataRef
 from cpc_tf.export.verify import Reference
 from cpc_tf.training.checkpoint import Checkpoints
 
@@ -175,8 +176,8 @@ def run_name(workdir: str) -> str:
 
 def dataset_name(dataset: str) -> str:
     """A --dataset without the folders of this machine: 'folder:birds' for 'folder:/home/me/birds/train'."""
-    kind, colon, path = dataset.partition(":")
-    return f"{kind}:{of_folder(path)}" if colon else dataset
+    named = DataRef.parse(dataset)
+    return str(DataRef(named.kind, of_folder(named.path))) if named.kind else dataset
 
 
 def versions(*libraries: str) -> dict[str, str]:

@@ -5,11 +5,9 @@ Of a folder: a table of its pictures, its splits, and sources of them.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Optional
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -26,7 +24,7 @@ from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.folder import Files, FolderSource
 from cpc_tf.data.source import About, SplitError, named_by
-from cpc_tf.data.splits import TEST_PART, Piece
+from cpc_tf.data.splits import Split, with_test
 from cpc_tf.data.table import Table
 
 # Kind in --dataset=KIND:PATH -> how its annotations are read.
@@ -37,8 +35,6 @@ READERS: dict[str, Callable[[DataConfig], Annotated]] = {
     "csv": csv_tables.read,
 }
 _NO_ANNOTATION = "no annotation"
-# Of a key: why its image cannot be used, None if it can.
-Trouble = Callable[[str], Optional[str]]
 
 
 def open_detection_sources(
@@ -56,18 +52,18 @@ def open_detection_sources(
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
-    kind, colon, _ = data.dataset.partition(":")
-    folder = read(data) if kind in READERS and colon else None
-    builder = None if folder else _builder(data)
-    sources = []
+    asked, sources = [*splits.values()], []
+    if not data.ref.has_boxes:
+        builder = _builder(data)
+        for flag, split in splits.items():
+            with named_by(flag):
+                sources.append(VocRecords(builder, split, data.shuffle_window))
+        return sources
+    folder = read(data)
+    table = table_of(data, folder, asked, negatives_without_xml)
     for flag, split in splits.items():
         with named_by(flag):
-            if folder:
-                sources.append(
-                    open_boxes(data, folder, split, splits.values(), negatives_without_xml)
-                )
-            else:
-                sources.append(VocRecords(builder, split, data.shuffle_window))
+            sources.append(open_boxes(data, folder, table, split, asked))
     return sources
 
 
@@ -103,7 +99,7 @@ class BoxesFolder(Files, DetectionSource):
         """Args: a table, the rows to use, how they are decoded; their objects and sizes as of `geometry.place`."""
         super().__init__(table, rows, intensity_range)
         self.class_names, self._sizes = class_names, sizes
-        self._objects = {"name": tf.constant(table.names[rows]), **objects}
+        self._objects = {"name": tf.constant(table.keys[rows]), **objects}
         self._labels = np.array(class_names)[
             objects["labels"].values.numpy()
         ]  # the names, also if a copy has others
@@ -117,7 +113,7 @@ class BoxesFolder(Files, DetectionSource):
     def files(self) -> Iterator[tuple[str, int, str]]:
         sizes = self.table.stats[self.rows, 0].tolist()
         marks = (_digest(objects) for objects in self._objects_of_images())
-        yield from zip(self.table.files[self.rows].tolist(), sizes, marks)
+        yield from zip(self.names(), sizes, marks)
 
     def labels(self) -> np.ndarray:
         """Returns a digest of the objects of each image, str [N]: the same for equal boxes and classes in any order."""
@@ -143,7 +139,7 @@ class BoxesFolder(Files, DetectionSource):
     @functools.cached_property
     def objects(self) -> Objects:
         labels, difficult = (self._objects[name] for name in ("labels", "difficult"))
-        names = self.table.names[self.rows].tolist()
+        names = self.table.keys[self.rows].tolist()
         return Objects(
             names, labels.value_rowids().numpy(), labels.values.numpy(), difficult.values.numpy()
         )
@@ -164,7 +160,7 @@ def read(data: DataConfig) -> Annotated:
     Raises:
       ConfigError: another layout, or parts that cannot be read.
     """
-    folder = _once(_read(data))
+    folder = _once(READERS[data.ref.kind](data))
     annotations, total = folder.annotations, len(folder.annotations)
     if not folder.images.keys() & annotations.keys():
         problem = f"none of its {len(folder.images)} images {folder.format.annotated}"
@@ -213,11 +209,7 @@ def _once(folder: Annotated) -> Annotated:
 
 
 def open_boxes(
-    data: DataConfig,
-    folder: Annotated,
-    split: str,
-    asked: Collection[str],
-    negatives_without_xml: bool = False,
+    data: DataConfig, folder: Annotated, table: Table, split: str, asked: Collection[str]
 ) -> BoxesFolder:
     """Returns the images of a split and their objects.
 
@@ -231,33 +223,24 @@ def open_boxes(
 
     Args:
       data: the settings of the dataset.
-      folder: what `read` found.
+      folder: what `read` returned.
+      table: its images, as `table_of` returned them.
       split: its split, or slices of splits.
-      asked: the splits of the run, see `table_of`.
-      negatives_without_xml: whether images without an annotation are images without objects, as they always are in
-        COCO's and YOLO's formats.
+      asked: the splits of the run.
 
     Raises:
       ConfigError: no such split, no boxes, too many unusable images or boxes.
     """
-    annotations = folder.annotations
-    if negatives_without_xml or folder.format.negatives:
-        annotations = {**dict.fromkeys(folder.images, NO_OBJECTS), **annotations}
-
-    def trouble(key):
-        annotation = annotations.get(key, _NO_ANNOTATION)
-        return annotation if isinstance(annotation, str) else None
-
-    table, (rows, intensity_range, sizes), about = _usable(data, folder, split, asked, trouble)
-    files, of_rows = table.files[rows].tolist(), [annotations[key] for key in table.names[rows]]
+    (rows, intensity_range, sizes), about = _usable(data, folder, table, split, asked, boxes=True)
+    annotations, files = table.annotations[rows].tolist(), table.names[rows].tolist()
     objects, sizes = geometry.place(
-        folder.format, data.flag, folder.root, files, of_rows, folder.class_names, sizes
+        folder.format, data.flag, folder.root, files, annotations, folder.class_names, sizes
     )
     counts = objects["labels"].row_lengths().numpy()
     if not counts.any():
         raise SplitError(split, f"no boxes in it, in --dataset={data.dataset}")
     negatives = [file for file, count in zip(files, counts) if not count]
-    absent = sum(annotation is NO_OBJECTS for annotation in of_rows)
+    absent = sum(annotation is NO_OBJECTS for annotation in annotations)
     message = f"%d of %d images have no objects, {absent} of them no annotation: %s"
     warn(folder.root, message, negatives, len(rows))
     source = BoxesFolder(table, rows, intensity_range, objects, sizes, folder.class_names)
@@ -274,53 +257,65 @@ def open_images(data: DataConfig, split: str) -> FolderSource:
     Raises:
       ConfigError: another layout, parts that cannot be read, no such split, too many unusable images.
     """
-    table, usable, about = _usable(data, _read(data), split, [split, "test"], lambda key: None)
+    folder, asked = READERS[data.ref.kind](data), [split, "test"]
+    table = table_of(data, folder, asked)
+    usable, about = _usable(data, folder, table, split, asked, boxes=False)
     source = FolderSource(table, usable.rows, usable.intensity_range)
     source.about = about
     return source
 
 
-def _read(data: DataConfig) -> Annotated:
-    return READERS[data.dataset.partition(":")[0]](data)
-
-
 def _usable(
-    data: DataConfig, folder: Annotated, split: str, asked: Collection[str], trouble: Trouble
-) -> tuple[Table, check.Usable, About]:
-    """Returns the table, the usable images of a split, and information on the split for the user.
+    data: DataConfig,
+    folder: Annotated,
+    table: Table,
+    split: str,
+    asked: Collection[str],
+    boxes: bool,
+) -> tuple[check.Usable, About]:
+    """Returns the usable images of a split, and information on the split for the user.
+
+    `boxes` says whether only images with a readable annotation are usable.
 
     Raises:
       ConfigError: no such split, no image in it, too many unusable images.
     """
-    table, remarks = table_of(data, folder, asked)
     pieces = select(table, split, asked, data.split_seed)
     for piece in pieces:
-        if remark := remarks.get(piece.split):
+        if remark := table.remarks.get(piece.name):
             logging.warning("%s", remark)
     rows = np.concatenate([piece.rows for piece in pieces]).tolist()
-    keys = table.names[rows].tolist()
-    troubles = [
-        "no such image" if not table.files[row] else trouble(key) for row, key in zip(rows, keys)
-    ]
-    bad = [f"{key} ({why})" for key, why in zip(keys, troubles) if why]
+
+    # Leave out what has no file or no readable annotation.
+    sound, bad = [], {}
+    for row in rows:
+        if not table.paths[row]:
+            bad[row] = "no such image"
+        elif boxes and isinstance(table.annotations[row], str):
+            bad[row] = table.annotations[row]
+        else:
+            sound.append(row)
+    described = [f"{table.keys[row]} ({why})" for row, why in bad.items()]
     remedy = "remove them from the list or repair them"
-    if _NO_ANNOTATION in troubles:
+    if _NO_ANNOTATION in bad.values():
         remedy += ", or take those with no annotation for images without objects by --negatives_without_xml"
-    check.leave_out(data.flag, bad, f"{len(keys)} images", "cannot be used", remedy)
-    usable = check.usable(data, table, [row for row, why in zip(rows, troubles) if not why])
+    check.leave_out(data.flag, described, f"{len(rows)} images", "cannot be used", remedy)
+
     # The summary does not tell of other lists, which may share its images.
-    counts = (
-        {}
-        if folder.lists
-        else {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
-    )
-    return table, usable, About("+".join(piece.text for piece in pieces), counts, table.notes)
+    counts = {}
+    if not folder.lists:
+        counts = {name: len(of_split) for name, of_split in table.splits.items()}
+    about = About("+".join(piece.text for piece in pieces), counts, table.notes)
+    return check.usable(table, sound, data.sixteen_bit), about
 
 
 def table_of(
-    data: DataConfig, folder: Annotated, asked: Collection[str]
-) -> tuple[Table, dict[str, str]]:
-    """Returns the images of a folder by their keys; each counts for the rarest class of its objects. And remarks.
+    data: DataConfig,
+    folder: Annotated,
+    asked: Collection[str],
+    negatives_without_xml: bool = False,
+) -> Table:
+    """Returns the images of a folder with their annotations; each counts for the rarest class of its objects.
 
     If one of the splits that are asked for is `val` or `test`, and the folder has neither, a fifth of each class is
     held out as `test`. The draw depends on `data.split_seed` and the keys, so it is the same in all tasks.
@@ -329,10 +324,10 @@ def table_of(
       data: the settings of the dataset.
       folder: its images and annotations.
       asked: the values of --split and --test_split. Lists with other names than these and usual ones are not read.
-
-    Returns:
-      The table, and {split: what to warn of if it is used}.
+      negatives_without_xml: whether images without an annotation are images without objects, as they always are in
+        COCO's and YOLO's formats.
     """
+    # The splits, by the keys of their images.
     keys_of, remarks = dict(folder.parts), {}
     named = {*asked, *(part for split in asked for part in split.split("+")), *_names(asked)}
     for split, path in folder.lists.items():
@@ -341,70 +336,62 @@ def table_of(
             keys_of[split], remarks[split] = layout.read_list(path, folder.images)
     keys = sorted({*folder.images, *(key for of_split in keys_of.values() for key in of_split)})
     row_of = {key: row for row, key in enumerate(keys)}
-    splits = {
-        split: np.array([row_of[key] for key in of_split], np.int64)
-        for split, of_split in keys_of.items()
-    }
-    files = np.array([folder.images.get(key, "") for key in keys], object)
-    stats = np.where(
-        files[:, None] == "", -1, walk.stats(folder.root, files)
-    )  # '' would be the folder itself
-    labels = np.full(len(keys), None, object)
-    # It is not known what is on other images.
-    checked = [key for key in folder.images if folder.format.negatives or key in folder.annotations]
-    notes = {key: folder.annotations.get(key, NO_OBJECTS) for key in checked}
-    classes = {
-        key: sorted({*note.names} - {""})
-        for key, note in notes.items()
-        if not isinstance(note, str)
-    }
-    if any(classes.values()):
-        for key, name in zip(classes, draws.rarest_names([*classes.values()])):
-            labels[row_of[key]] = (name,)
+    splits = {}
+    for split, of_split in keys_of.items():
+        splits[split] = np.array([row_of[key] for key in of_split], np.int64)
+
+    # The rows.
+    root, has_negatives = walk.absolute(folder.root), folder.format.negatives
+    absent = NO_OBJECTS if has_negatives or negatives_without_xml else _NO_ANNOTATION
+    annotations = np.empty(len(keys), object)
+    for row, key in enumerate(keys):
+        annotations[row] = folder.annotations.get(key, absent)
     table = Table(
         folder.root,
-        np.array(keys, object),
+        np.array([folder.images.get(key, key) for key in keys], object),
         splits,
-        dict.fromkeys(splits, ""),
+        {},
         data.flag,
-        files=files,
-        labels=labels,
+        paths=np.array([_path(root, folder.images.get(key)) for key in keys], object),
+        keys=np.array(keys, object),
+        labels=_labels(folder, keys),
+        annotations=annotations,
+        remarks=remarks,
         one_test=True,
         cache_dir=data.data_dir,
         max_megapixels=data.max_megapixels,
-        stats=stats,
     )
+
+    # The test.
     train = table.find("train") or _trainval(splits)
     wanted = any(map(tables.is_test, _names(asked)))
     if not wanted or train is None or any(map(tables.is_test, splits)):
-        return table, remarks
-    rows, class_of = (
-        splits[train].tolist(),
-        np.array([label[0] if label else "" for label in labels], object),
-    )
-    together = draws.together(table, sorted(rows))
-    test = draws.held_out(table.names, rows, class_of, "", data.split_seed, TEST_PART, together)
-    if not test:
-        return table, remarks
-    tested = {*test}
-    splits = {
-        **splits,
-        train: np.array([row for row in rows if row not in tested]),
-        "test": np.array(test),
-    }
-    seed = data.split_seed
-    notes = [
-        f"no split val or test: a fifth of each class of {train} is the split test, drawn with seed {seed}"
-    ]
-    if together:
-        notes.append(f"drawn together: {len(together)} images, copies of one file")
-    drawn = dataclasses.replace(
-        table, splits=splits, bases=dict.fromkeys(splits, ""), notes=tuple(notes)
-    )
-    return drawn, {**remarks, "test": remarks.get(train, "")}
+        return table
+    note = f"no split val or test: a fifth of each class of {train} is the split test"
+    return with_test(table, train, data.split_seed, note)
 
 
-def select(table: Table, split: str, asked: Collection[str], seed: int) -> list[Piece]:
+def _path(root: str, file: str | None) -> str:
+    return f"{root}/{file}" if file else ""
+
+
+def _labels(folder: Annotated, keys: Sequence[str]) -> np.ndarray:
+    """Returns the class that each image counts for in a draw, in a tuple; None if it is not known what is on it."""
+    labels, row_of = np.full(len(keys), None, object), {key: row for row, key in enumerate(keys)}
+    classes = {}
+    for key in folder.images:
+        if not folder.format.negatives and key not in folder.annotations:
+            continue
+        annotation = folder.annotations.get(key, NO_OBJECTS)
+        if not isinstance(annotation, str):
+            classes[key] = sorted({*annotation.names} - {""})
+    if any(classes.values()):
+        for key, name in zip(classes, draws.rarest_names([*classes.values()])):
+            labels[row_of[key]] = (name,)
+    return labels
+
+
+def select(table: Table, split: str, asked: Collection[str], seed: int) -> list[Split]:
     """Returns what a split consists of; `trainval` and `train` stand for each other where one of them is absent.
 
     `trainval` is `train` and `val`, but `train` alone if `val` is what the run is tested on.

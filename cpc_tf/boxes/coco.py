@@ -106,7 +106,7 @@ def files_of(data: DataConfig, extension: str) -> tuple[str, list[str]]:
     Raises:
       ConfigError: no such folder or file.
     """
-    path = os.path.expanduser(data.dataset.partition(":")[2])
+    path = os.path.expanduser(data.ref.path)
     if walk.extension(path) == extension:
         if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
             raise ConfigError(f"--dataset={data.dataset}: no such file")
@@ -114,7 +114,7 @@ def files_of(data: DataConfig, extension: str) -> tuple[str, list[str]]:
         above, inner = os.path.split(folder)
         beside = inner.lower() in layout.ANNOTATIONS and above
         return (above, [f"{inner}/{name}"]) if beside else (folder or ".", [name])
-    root = walk.folder_of(data.dataset)
+    root = walk.folder_at(data.ref.path, data.flag)
     return root, walk.files(root, (extension,))
 
 

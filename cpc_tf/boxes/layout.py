@@ -18,6 +18,7 @@ from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import listed, shown
 from cpc_tf.data import names, table, walk
 from cpc_tf.data.config import DataConfig
+from cpc_tf.data.reference import DataRef
 
 Content = TypeVar("Content")
 # Folders whose names, in any capitals, say what kind of files is in them.
@@ -176,14 +177,12 @@ def _by_outer_path(keys):
 
 def other_format(data: DataConfig, root: str) -> str:
     """Returns a hint at the format that the files of a folder are in, '' if they hint at none."""
-    asked, _, path = data.dataset.partition(":")
     image_keys = dict.fromkeys(map(key, walk.images(root)), "")
     for other, (_, title) in _FILES.items():
-        files = _annotation_files(other, root, image_keys) if other != asked else []
+        files = _annotation_files(other, root, image_keys) if other != data.ref.kind else []
         if files:
-            return (
-                f"its {len(files)} {title} files may be {other.upper()}'s: --dataset={other}:{path}"
-            )
+            described = f"its {len(files)} {title} files may be {other.upper()}'s"
+            return f"{described}: --dataset={DataRef(other, data.ref.path)}"
     return ""
 
 
@@ -194,7 +193,7 @@ def format_of(path: str) -> tuple[str, str]:
       ConfigError: naming --boxes: no such folder, no annotations in it, or those of two formats.
     """
     flag = f"--boxes={path}"
-    root = walk.folder_of(f"boxes:{path}", flag)
+    root = walk.folder_at(path, flag)
     image_keys = dict.fromkeys(map(key, walk.images(root)), "")
     found = {}
     for kind_, (_, title) in _FILES.items():
@@ -213,7 +212,7 @@ def format_of(path: str) -> tuple[str, str]:
         raise ConfigError(
             f"{flag}: {problem}; docs/detection.md shows the layouts of VOC, COCO, YOLO and CSV"
         )
-    which = " or ".join(f"--dataset={kind_}:{path}" for kind_ in own)
+    which = " or ".join(f"--dataset={DataRef(kind_, path)}" for kind_ in own)
     raise ConfigError(
         f"{flag}: has {' and '.join(own.values())}; take one by --preset=boxes/detect {which}"
     )

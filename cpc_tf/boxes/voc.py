@@ -42,7 +42,7 @@ def read(data: DataConfig) -> Annotated:
     Raises:
       ConfigError: no such folder, no images in it, or parts that cannot be read.
     """
-    root = walk.folder_of(data.dataset)
+    root = walk.folder_at(data.ref.path, data.flag)
     images = layout.images(root)
     annotation_of = layout.paired(images, annotations(root))
     if not images:

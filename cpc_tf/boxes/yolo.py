@@ -69,7 +69,7 @@ def read(data: DataConfig) -> Annotated:
       ConfigError: no such folder, no images in it, boxes in pixels, no single list of names, or more than 1 % of the
         boxes have a class that it does not name.
     """
-    root = walk.folder_of(data.dataset)
+    root = walk.folder_at(data.ref.path, data.flag)
     images = layout.images(root)
     if not images:
         raise ConfigError(f"--dataset={data.dataset}: no images in it; {FORMAT.known}")

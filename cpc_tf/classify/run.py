@@ -28,6 +28,7 @@ from cpc_tf.core.progress import Progress, waiting_for
 from cpc_tf.core.settings import ConfigError, to_flagfile
 from cpc_tf.core.texts import listed
 from cpc_tf.data import catalog, folder
+from cpc_tf.data.pool import open_pool, open_rest
 from cpc_tf.data.source import Source, restricted
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import label_kinds
@@ -57,6 +58,9 @@ def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
       NotWritten: something cannot be written.
     """
     source = catalog.open_labelled(config.data, config.data.split, "split")
+    if bare := source.about.bare:
+        # Whether these teach the classifier is said when it is known, see `described`.
+        source.about = source.about._replace(notes=(*source.about.notes, bare), bare="")
     tell(catalog.summarized(config.data, [catalog.used_of("split", config.data.split, source)]))
     encoder = PictureEncoder(config.encoder, config.endpoint, config.image_size, config.seed)
     source.intensity_range = encoder.intensity_range or source.intensity_range
@@ -66,7 +70,6 @@ def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
     examples = Examples(features, source.labels(), source.groups(), len(source.class_names))
     pool = _unlabelled(config, source, kind)
     if pool:
-        tell(f"{pool.num_examples:,} pictures without labels are encoded, too")
         examples = examples._replace(unlabelled=_encoded(encoder, pool, config.batch_size))
     accepted = (
         source.accepted()
@@ -144,7 +147,7 @@ def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Sour
     ):
         return None
     if config.data.folders:
-        pool = folder.open_pool(config.data, "unlabelled")
+        pool = open_pool(config.data, "unlabelled")
         # all pictures are seen alike
         pool.intensity_range = source.intensity_range or pool.intensity_range
         chosen = np.random.default_rng(config.seed).permutation(pool.num_examples)[
@@ -153,7 +156,7 @@ def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Sour
         return restricted(pool, np.sort(chosen))
     is_folder = isinstance(source, folder.FolderSource)
     return (
-        folder.open_rest(config.data, config.data.split, source, config.most_unlabelled)
+        open_rest(config.data, config.data.split, source, config.most_unlabelled)
         if is_folder
         else None
     )
@@ -294,12 +297,11 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
         )
         return
     if pool := result.get("unlabelled"):
-        used = (
-            "used by self-training"
-            if pool["learned_from"]
-            else "not used, since self-training does not help"
-        )
-        yield f"{pool['pictures']:,} pictures without labels: {used}"
+        if pool["learned_from"]:
+            used = "learned from by self-training"
+        else:
+            used = "not learned from, since self-training does not help"
+        yield f"{pool['pictures']:,} images without labels: {used}"
     if near := result["nearly_the_same"]:
         yield f"{near:,} pictures are nearly the same as others: held out together, and counted once in the interval"
     if conflicts := result["conflicts"]:

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import escaped, listed, one_line
-from cpc_tf.data import classes, datasets, folder, names, photos
+from cpc_tf.data import classes, datasets, folder, names, photos, pool
 from cpc_tf.data.config import DataConfig, PicturesConfig
 from cpc_tf.data.source import About, Source, SplitError, named_by
 from cpc_tf.data.splits import read as read_folder
 
 MOST_LINES = 20  # of a summary
-# Kind in --dataset=KIND:PATH of pictures with boxes, which are read beside the core -> what opens them without labels.
-WITH_BOXES = dict.fromkeys(("voc", "coco", "yolo", "csv"), "cpc_tf.boxes.catalog:open_images")
+# Opens pictures with boxes without these; by name, since such are read beside the core.
+_OPEN_IMAGES = "cpc_tf.boxes.catalog:open_images"
 
 
 def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Source:
@@ -32,19 +32,19 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
-    kind, colon, _ = data.origin.partition(":")
     of_folders = isinstance(data, PicturesConfig)
-    if of_folders and data.labels and not data.labelled and (data.folders or kind != "folder"):
+    has_table = of_folders and data.labels
+    if has_table and not data.labelled and (data.folders or not data.ref.is_folder):
         raise ConfigError(
             f"--labels={data.labels}: needs the folder of these pictures, --labelled=FOLDER"
         )
     with named_by(split_flag):
         if of_folders and data.folders:
-            return folder.open_pool(data, split)
-        if kind == "folder":
+            return pool.open_pool(data, split)
+        if data.ref.is_folder:
             return folder.open_folder(data, split, read_folder(data))
-        if kind in WITH_BOXES and colon:
-            return pkgutil.resolve_name(WITH_BOXES[kind])(data, split)
+        if data.ref.has_boxes:
+            return pkgutil.resolve_name(_OPEN_IMAGES)(data, split)
         if data.dataset.partition("/")[0] == "photos":
             builder = datasets.embedded(
                 data, photos.Photos, photos.config, "unlabelled crops", "photos/20000"
@@ -70,14 +70,12 @@ def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:
     if not data.labelled:
         return None if data.folders else open_source(data, probe_split or data.split, flag)
     with named_by(flag):
-        labelled = "+".join(
-            part for part in data.split.split("+") if not folder.is_unlabelled(part)
-        )
+        labelled = "+".join(part for part in data.split.split("+") if not pool.is_unlabelled(part))
         source = folder.open_folder(
             data, probe_split or labelled or "train", read_folder(data), labelled=True
         )
     # Pictures that the probe leaves out are trained on.
-    source.about = source.about._replace(notes=())
+    source.about = source.about._replace(notes=(), bare="")
     return source
 
 
@@ -139,15 +137,15 @@ def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
     if not data.folders:
         return source
     with named_by("split"):
-        pool = folder.open_pool(data, data.split)
-    # the classifier sees all pictures alike
-    pool.intensity_range = source.intensity_range or pool.intensity_range
-    return pool
+        unlabelled = pool.open_pool(data, data.split)
+    # The classifier sees all pictures alike.
+    unlabelled.intensity_range = source.intensity_range or unlabelled.intensity_range
+    return unlabelled
 
 
 def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
     """Opens splits with labels, {flag: split}; of a folder, their classes are numbered together."""
-    table = read_folder(data) if data.origin.startswith("folder:") else None
+    table = read_folder(data) if data.ref.is_folder else None
     sources, together = [], splits.values() if len(splits) > 1 else ()
     for flag, split in splits.items():
         with named_by(flag):
@@ -214,6 +212,7 @@ def summarized(data: DataConfig, used: Sequence[Used], lines: Sequence[str] = ()
             flag = data.flag.partition("=")[0]
             lines.append(f"not used: --dataset={data.dataset}, since {flag} is given")
     notes = [note for part in used for note in part.about.notes]
+    notes += [f"left out: {part.about.bare}" for part in used if part.about.bare]
     text = [*map(_described, used), *dict.fromkeys(notes), *lines, *_unused(used)]
     if len(text) > MOST_LINES - 1:
         text[MOST_LINES - 2 :] = [f"and {len(text) - MOST_LINES + 2} lines more"]

@@ -19,7 +19,7 @@ from cpc_tf.core.progress import Progress, waiting_for
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import listed
 from cpc_tf.data import walk
-from cpc_tf.data.config import FULL, DataConfig
+from cpc_tf.data.config import FULL, RANGE
 from cpc_tf.data.decode import IntensityRange, decode, header, orientation, values
 from cpc_tf.data.source import read_once
 from cpc_tf.data.table import FINDINGS, Table
@@ -53,34 +53,34 @@ class Usable(NamedTuple):
     sizes: np.ndarray
 
 
-def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
+def usable(table: Table, rows: Sequence[int], sixteen_bit: str = RANGE) -> Usable:
     """Returns the rows whose files can be decoded and are not huge; a warning names the others.
 
     Args:
-      data: the settings of the dataset.
-      table: its pictures.
+      table: the pictures of a dataset.
       rows: those to check.
+      sixteen_bit: how values of more than 8 bits become 8, `RANGE` or `FULL`.
 
     Raises:
       ConfigError: more than 1 % are broken, or huge, or a file cannot be read.
     """
-    names, flag, found = table.files[rows].tolist(), table.flag, look(table, rows)
-    broken, huge = (
-        [names[i] for i in np.flatnonzero(found[:, STATE] == state)] for state in (BROKEN, HUGE)
-    )
-    described = [
-        f"{name} ({walk.kind_of_file(f'{table.root}/{name}')})" for name in broken[:_DESCRIBED]
-    ]
-    described += broken[_DESCRIBED:]
+    names, flag, found = table.names[rows].tolist(), table.flag, look(table, rows)
+    broken, huge = (np.flatnonzero(found[:, STATE] == state) for state in (BROKEN, HUGE))
+    described = [names[i] for i in broken]
+    for place, i in enumerate(broken[:_DESCRIBED]):
+        described[place] += f" ({walk.kind_of_file(table.paths[rows[i]])})"
     leave_out(flag, described, f"{len(rows)} files", "cannot be decoded", "remove or repair them")
     most = walk.most_bytes(table.max_megapixels) / 1e6
     problem = f"have {table.max_megapixels:g} megapixels or more, or {most:g} MB or more"
-    leave_out(flag, huge, f"{len(rows)} files", problem, "remove or shrink them")
+    leave_out(
+        flag, [names[i] for i in huge], f"{len(rows)} files", problem, "remove or shrink them"
+    )
     if several := int(found[:, SEVERAL].sum()):
         message = "%s: %d of %d files have several frames or pages, of which the first is used"
         logging.warning(message, table.root, several, len(rows))
     sound = np.flatnonzero(found[:, STATE] == SOUND)
-    intensity_range = _range_of(data, table, int(found[:, DEEP].sum()), len(sound))
+    deep = int(found[:, DEEP].sum())
+    intensity_range = _range_of(table, sixteen_bit, deep, len(sound))
     sizes = found[sound, HEIGHT : ORIENTATION + 1].astype(np.int32)
     return Usable([rows[place] for place in sound], intensity_range, sizes)
 
@@ -98,7 +98,7 @@ def look(table: Table, rows: Sequence[int]) -> np.ndarray:
     large = [row for row in rows if table.stats[row, 0] >= walk.most_bytes(limit)]
     table.looked[large, STATE] = HUGE  # without reading them
     unseen = [row for row in rows if not table.looked[row, STATE]]
-    names = table.files[unseen].tolist()
+    paths = table.paths[unseen].tolist()
 
     def is_sound(found):
         is_whole = found.shape == (len(unseen), FINDINGS) and found.dtype == np.int64
@@ -107,7 +107,7 @@ def look(table: Table, rows: Sequence[int]) -> np.ndarray:
     if unseen:
         key, find = (
             table.key(f"{_RULES} {limit}", unseen),
-            lambda: {"found": _check(table.root, names, limit)},
+            lambda: {"found": _check(table.root, paths, limit)},
         )
         table.looked[unseen] = files.remember(
             "checked_folders", key, find, is_sound, place=table.cache_dir
@@ -144,8 +144,8 @@ def leave_out(
         logging.warning("%s and %s; %s: %s", message, done, remedy, listed(bad))
 
 
-def _check(root, names, max_megapixels):
-    """Returns what is found of each file, int64 [names, FINDINGS]."""
+def _check(root, paths, max_megapixels):
+    """Returns what is found of each file, int64 [paths, FINDINGS]."""
 
     def digest(encoded, is_deep):
         pixels = decode(
@@ -171,54 +171,66 @@ def _check(root, names, max_megapixels):
             0,
         )
 
-    found, done, progress = np.zeros([len(names), FINDINGS], np.int64), 0, Progress(len(names))
+    found, done, progress = np.zeros([len(paths), FINDINGS], np.int64), 0, Progress(len(paths))
     found[:, STATE] = BROKEN
     with waiting_for(f"checking the images in {root}", progress):
-        for number, findings in _at_files(root, names, try_decode):
+        for number, findings in _at_files(paths, try_decode):
             found[number] = findings
             done += 1
             progress.update(done)
     return found
 
 
-def _range_of(data, table, deep, count):
-    """Returns the intensity range of a folder's images of more than 8 bits, the same for all splits; see `measured`.
+def _range_of(table, sixteen_bit, deep, count):
+    """Returns the intensity range of a folder's images of more than 8 bits, the same for all splits.
 
     The images of all splits are read, but only if some of a split, `deep` of `count`, have more than 8 bits.
     """
     if not deep:
         return None
-    if data.sixteen_bit == FULL:
-        _warn(data.origin, deep, count)
+    if sixteen_bit == FULL:
+        _warn(table.flag, deep, count)
         return None
-    most = walk.most_bytes(data.max_megapixels)
-    rows = [
-        row
-        for row in np.argsort(table.files, kind="stable")
-        if table.files[row] and table.stats[row, 0] < most
-    ]
-
-    def is_deep(encoded):
-        about = header(encoded)
-        return (about.bits > 8) & (about.pixels < tf.cast(data.max_megapixels * 1e6, tf.int64))
+    limit = table.max_megapixels
+    is_small = (table.paths != "") & (table.stats[:, 0] < walk.most_bytes(limit))
+    rows = [row for row in np.argsort(table.names, kind="stable") if is_small[row]]
 
     def find():
-        names = table.files[rows].tolist()
-        files = [
-            names[number] for number, deep in sorted(_at_files(table.root, names, is_deep)) if deep
-        ]
-        few = files[:: max(1, -(-len(files) // MEASURED))]
-        ends = measured(tf.constant(content(f"{table.root}/{name}")) for name in few)
-        return {"deep": np.array(len(files)), "range": np.array(ends)}
+        number, ends = range_of_files(table.paths[rows].tolist(), limit)
+        return {"deep": np.array(number), "range": np.array(ends)}
 
     def is_sound(deep, range):
         return deep.shape == () and range.shape == (2,) and bool(np.isfinite(range).all())
 
-    key = table.key(f"range 2 {tf.__version__} {data.max_megapixels}", rows)
-    outcome = files.remember("checked_folders", key, find, is_sound, place=data.data_dir)
+    key = table.key(f"range 2 {tf.__version__} {limit}", rows)
+    outcome = files.remember("checked_folders", key, find, is_sound, place=table.cache_dir)
     low, high = outcome["range"].tolist()
-    _warn(data.origin, int(outcome["deep"]), len(rows), (low, high))
+    _warn(table.flag, int(outcome["deep"]), len(rows), (low, high))
     return low, high
+
+
+def range_of_files(
+    paths: Sequence[str], max_megapixels: float, skip_unreadable: bool = False
+) -> tuple[int, IntensityRange]:
+    """Returns how many of some files have more than 8 bits, and the intensity range of these; see `measured`.
+
+    Args:
+      paths: the files; broken ones do not count.
+      max_megapixels: from which size on they do not count either.
+      skip_unreadable: whether files that cannot be read do not count; else they are an error.
+
+    Raises:
+      ConfigError: a file cannot be read.
+    """
+
+    def is_deep(encoded):
+        about = header(encoded)
+        return (about.bits > 8) & (about.pixels < tf.cast(max_megapixels * 1e6, tf.int64))
+
+    looked = sorted(_at_files(paths, is_deep, skip_unreadable))
+    deep = [paths[number] for number, is_of_16_bits in looked if is_of_16_bits]
+    few = deep[:: max(1, -(-len(deep) // MEASURED))]
+    return len(deep), measured(tf.constant(content(path)) for path in few)
 
 
 def range_of_records(
@@ -254,26 +266,28 @@ def _warn(dataset, deep, count, ends=None):
 
 
 def _at_files(
-    root: str, names: list[str], look: Callable[[tf.Tensor], tf.Tensor]
+    paths: Sequence[str],
+    look: Callable[[tf.Tensor], tf.Tensor],
+    skip_unreadable: bool = False,
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yields the numbers of the files that are sound, and the result of `look` at each.
 
     Hardly any Python code runs for a sound file, so a million take as long as their pixels.
 
     Args:
-      root: the folder.
-      names: its files.
+      paths: the files.
       look: encoded, a string scalar -> a tensor; fails if the file is broken.
+      skip_unreadable: whether a file that cannot be read is passed over as a broken one.
 
     Raises:
       ConfigError: a file cannot be read.
     """
 
-    def read(number: tf.Tensor, name: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return number, look(tf.io.read_file(tf.strings.join([root, name], "/")))
+    def read(number: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return number, look(tf.io.read_file(path))
 
     files = tf.data.Dataset.from_tensor_slices(
-        (tf.range(len(names), dtype=tf.int64), tf.constant(names))
+        (tf.range(len(paths), dtype=tf.int64), tf.constant(paths, tf.string))
     )
     sound = files.map(
         read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
@@ -282,9 +296,11 @@ def _at_files(
     for number, result in read_once(sound).as_numpy_iterator():
         seen.add(int(number))
         yield int(number), result
+    if skip_unreadable:
+        return
     # Files that fail are missing here. They are read again, to tell broken ones from those that cannot be read now.
-    for number in [number for number in range(len(names)) if number not in seen]:
-        encoded = content(f"{root}/{names[number]}")
+    for number in [number for number in range(len(paths)) if number not in seen]:
+        encoded = content(paths[number])
         with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):  # broken
             yield number, look(tf.constant(encoded)).numpy()
 

@@ -77,7 +77,11 @@ def named(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
             spellings[split] = {text for labels in table.labels[rows] for text in labels or ()}
             strange += sorted(filter(names.is_doubtful, spellings[split]))
         texts[rows] = classes
-    class_names, number_of, lines, trouble = match(spellings)
+    trouble = ""
+    try:
+        class_names, number_of, lines = match(spellings)
+    except ValueError as error:
+        class_names, number_of, lines, trouble = (), {}, (), str(error)
     keys = {*map(names.key, class_names)}
     last = {name: name.rpartition("/")[2] for name in empty}
     strange += [
@@ -134,8 +138,10 @@ def _tops(table, rows, base):
 def _bases(table, chosen):
     """Returns `table.bases`, or one folder deeper if each split has one more folder above its classes: train/x/cat.
 
-    A split all of whose pictures lie in one folder, test/x/1.jpg, has no classes either way.
+    A split all of whose pictures lie in one folder, test/x/1.jpg, has no classes either way. '' if a table has labels.
     """
+    if table.labels is not None:
+        return dict.fromkeys(chosen, "")
     wrappers, is_deep = {}, False
     for split in chosen:
         parts = [
@@ -150,27 +156,20 @@ def _bases(table, chosen):
     return wrappers if is_deep else {split: table.bases[split] for split in chosen}
 
 
-class Matched(NamedTuple):
-    """The classes of several splits. Those that differ only in their spelling are one.
-
-    Attributes:
-      class_names: sorted; a class is spelled as in the first split that has it.
-      number_of: {spelling: index of its class}.
-      lines: what was matched, for the user.
-      trouble: why they cannot be matched, '' if they can.
-    """
-
-    class_names: tuple[str, ...]
-    number_of: dict[str, int]
-    lines: tuple[str, ...] = ()
-    trouble: str = ""
-
-
-def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
-    """Matches equal numbers, and names that differ only in what is hardly seen, see `names.key`.
+def match(
+    spellings: Mapping[str, Sequence[str]],
+) -> tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]:
+    """Takes names for one class that are equal numbers or differ only in what is hardly seen, see `names.key`.
 
     Args:
       spellings: {split: names of its classes}.
+
+    Returns:
+      The classes, sorted, each as the first split that has it spells it; {spelling: index of its class}; lines for the
+      user on what was matched.
+
+    Raises:
+      ValueError: names within a split are taken for one, or one has a line break.
     """
     quoted, name_of, lines = names.quoted, {}, []  # name_of: {key: the class's name}
     for split, split_names in spellings.items():
@@ -178,7 +177,7 @@ def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
         for name in sorted(split_names):
             if names.has_control_characters(name):
                 why = f"its class {quoted(name)} in {split} has a line break or another control character; rename it"
-                return Matched((), {}, trouble=why)
+                raise ValueError(why)
             key = names.key(name)
             if key in here:
                 pair = f"{quoted(here[key], name)} and {quoted(name, here[key])}"
@@ -188,7 +187,7 @@ def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
                     else "differ only in capitals, accents or spaces"
                 )
                 why = f"its classes {pair} in {split} {same}; make them one"
-                return Matched((), {}, trouble=why)
+                raise ValueError(why)
             here[key] = name
             first = name_of.setdefault(key, name)
             if first != name:
@@ -198,9 +197,8 @@ def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
     class_names = tuple(sorted(name_of.values()))
     number = {name: index for index, name in enumerate(class_names)}
     spelled = {name for split_names in spellings.values() for name in split_names}
-    return Matched(
-        class_names, {name: number[name_of[names.key(name)]] for name in spelled}, tuple(lines)
-    )
+    number_of = {name: number[name_of[names.key(name)]] for name in spelled}
+    return class_names, number_of, tuple(lines)
 
 
 def compare(

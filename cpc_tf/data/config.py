@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 
 from cpc_tf.core.settings import MOST, ConfigError, Settings, count, parted_names, setting, side
+from cpc_tf.data.reference import FOLDER, DataRef
 
 # How values of more than 8 bits become 8: see `check.measured`.
 RANGE, FULL = "range", "full"
@@ -66,19 +68,23 @@ class DataConfig(Settings):
     )
 
     def check(self):
-        kind, colon, path = self.dataset.partition(":")
-        if not kind or (colon and not path):
-            example = (
-                f"--dataset={kind}:PATH" if kind else "--dataset=photos or --dataset=folder:PATH"
-            )
-            raise ConfigError(
-                "dataset", self.dataset, f"name a {'path' if kind else 'dataset'}, e.g. {example}"
-            )
+        named = DataRef.parse(self.dataset)
+        if named.kind and not named.path:
+            example = f"--dataset={named.kind}:PATH"
+            raise ConfigError("dataset", self.dataset, f"name a path, e.g. {example}")
+        if not named.path.partition(":")[0]:
+            example = "--dataset=photos or --dataset=folder:PATH"
+            raise ConfigError("dataset", self.dataset, f"name a dataset, e.g. {example}")
+
+    @functools.cached_property
+    def ref(self) -> DataRef:
+        """What is opened."""
+        return DataRef.parse(self.dataset)
 
     @property
     def origin(self) -> str:
-        """What is opened, as a value of --dataset."""
-        return self.dataset
+        """What is opened, as a value of --dataset, for records."""
+        return str(self.ref)
 
     @property
     def flag(self) -> str:
@@ -136,10 +142,10 @@ class PicturesConfig(DataConfig):
             return [self.unlabelled]
         return [name.strip() for name in parted_names(self.unlabelled)]
 
-    @property
-    def origin(self) -> str:
+    @functools.cached_property
+    def ref(self) -> DataRef:
         folder = self.labelled or self.unlabelled
-        return f"folder:{folder}" if folder else self.dataset
+        return DataRef(FOLDER, folder) if folder else DataRef.parse(self.dataset)
 
     @property
     def flag(self) -> str:

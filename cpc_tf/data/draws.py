@@ -43,7 +43,7 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
         return {}
 
     def digest(row: int, last: int | None) -> str:
-        return check.digest(f"{table.root}/{table.files[row]}", last)
+        return check.digest(table.paths[row], last)
 
     def find() -> files.Findings:
         alike = same_size
@@ -81,7 +81,7 @@ def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
     Raises:
       ConfigError: a file cannot be read.
     """
-    first_of, name = same_pictures(table, sorted(label_of)), table.files
+    first_of, name = same_pictures(table, sorted(label_of)), table.names
     apart = [
         f"{name[row]} ({name[first]})"
         for row, first in first_of.items()
@@ -199,10 +199,9 @@ def last_part(
 
 
 def held_out(
-    names: np.ndarray,
+    keys: np.ndarray,
     rows: Sequence[int],
     class_of: np.ndarray,
-    base: str,
     seed: int,
     part: float,
     together: Together = _NOTHING,
@@ -210,24 +209,22 @@ def held_out(
     """Returns rows with this part of each class, but at least one of a class with several pictures; ascending.
 
     Args:
-      names: of all pictures.
+      keys: of all pictures, see `Table.keys`.
       rows: those to draw from.
       class_of: the class of each picture, '' if it has none; such pictures are not held out.
-      base: the beginning of all their names, which does not count in the draw.
       seed: of the draw.
       part: of each class.
       together: all of a group are held out, or none.
     """
-    drawn = _by_class(_shuffled(names, rows, base, seed, together), class_of)
+    drawn = _by_class(_shuffled(keys, rows, seed, together), class_of)
     labelled = [rows_of_class for name, rows_of_class in drawn.items() if name]
     return sorted(last_part(labelled, lambda row: together.get(row, row), part))
 
 
 def stratified(
-    names: np.ndarray,
+    keys: np.ndarray,
     rows: Sequence[int],
     class_of: np.ndarray,
-    base: str,
     seed: int,
     together: Together,
 ) -> list[int]:
@@ -236,7 +233,7 @@ def stratified(
     The rows of a group follow each other, at the place of most of them. Arguments as in `held_out`.
     """
     places, position = collections.defaultdict(list), {}
-    shuffled = _shuffled(names, rows, base, seed, together)
+    shuffled = _shuffled(keys, rows, seed, together)
     for rows_of_class in _by_class(shuffled, class_of).values():
         for rank, row in enumerate(rows_of_class):
             places[together.get(row, row), class_of[row]].append((rank + 0.5) / len(rows_of_class))
@@ -274,14 +271,14 @@ def rarest_names(rows: Sequence[Sequence[str]]) -> list[str]:
     return [[*names, "no label"][number] for number in rarest(labels)]
 
 
-def _shuffled(names, rows, base, seed, together):
+def _shuffled(keys, rows, seed, together):
     """Returns rows in a random order, those of a group one after the other."""
 
-    def key(row):
-        name = names[together.get(row, row)][len(base) :]
-        return hashlib.sha256(f"{seed}\n{name}".encode()).digest(), row
+    def place(row):
+        key = keys[together.get(row, row)]
+        return hashlib.sha256(f"{seed}\n{key}".encode()).digest(), row
 
-    return sorted(rows, key=key)
+    return sorted(rows, key=place)
 
 
 def _by_class(rows, class_of):

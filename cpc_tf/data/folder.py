@@ -1,10 +1,8 @@
-"""Folders of pictures as sources: a split to learn from, with labels, or a pool to pre-train on."""
+"""Folders of pictures as sources: a split to learn from, with its labels."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import os
 from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
@@ -13,13 +11,11 @@ import tensorflow as tf
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import listed
 from cpc_tf.data import check, classes, draws, names, walk
-from cpc_tf.data.config import ASK, DataConfig, PicturesConfig
+from cpc_tf.data.config import ASK, DataConfig
 from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.source import NO_LABEL, About, Indexed, IndexedSource, SplitError
-from cpc_tf.data.splits import Piece, read, select
-from cpc_tf.data.table import Table, is_test
-
-_UNLABELLED = "unlabelled"
+from cpc_tf.data.splits import Split, select
+from cpc_tf.data.table import Table
 
 
 class Files(Indexed):
@@ -28,17 +24,18 @@ class Files(Indexed):
     def __init__(self, table: Table, rows: Sequence[int], intensity_range: IntensityRange | None):
         self.table, self.rows = table, np.array(rows, np.int64)
         self.num_examples, self.intensity_range = len(rows), intensity_range
-        self._paths = tf.constant(table.files[rows])
+        self._paths = tf.constant(table.paths[rows])
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {
-            "encoded": tf.io.read_file(tf.strings.join([self.table.root, self._paths[index]], "/"))
-        }
+        return {"encoded": tf.io.read_file(self._paths[index])}
 
     def changed(self) -> list[str]:
-        files = self.table.files[self.rows]
-        differ = (walk.stats(self.table.root, files) != self.table.stats[self.rows]).any(1)
-        return [f"{self.table.root}/{name}" for name in files[differ]]
+        paths = self.table.paths[self.rows]
+        differ = (walk.stats("", paths) != self.table.stats[self.rows]).any(1)
+        return paths[differ].tolist()
+
+    def names(self) -> list[str]:
+        return self.table.names[self.rows].tolist()
 
 
 class FolderSource(Files, IndexedSource):
@@ -74,12 +71,8 @@ class FolderSource(Files, IndexedSource):
     def labels(self) -> np.ndarray:
         return self._labels.numpy()  # known without reading a file
 
-    def names(self) -> list[str]:
-        return self.table.files[self.rows].tolist()
-
     def identities(self) -> Iterator[str]:
-        root = self.table.root if "://" in self.table.root else os.path.abspath(self.table.root)
-        yield from (f"{root}/{name}" for name in self.names())
+        yield from self.table.paths[self.rows].tolist()
 
     def files(self) -> Iterator[tuple[str, int, str]]:
         labels, class_names = (
@@ -136,29 +129,29 @@ def open_folder(
         with contextlib.suppress(
             SplitError
         ):  # raised when that one is opened, with the flag that names it
-            others += [piece.split for piece in select(table, other, data.split_seed)]
-    chosen = others or [*filter(names.meaning, table.splits), *(piece.split for piece in pieces)]
+            others += [piece.name for piece in select(table, other, data.split_seed)]
+    chosen = others or [*filter(names.meaning, table.splits), *(piece.name for piece in pieces)]
     known_classes = classes.named(table, list(dict.fromkeys(chosen)), data.ambiguous_folders)
-    wanted, why_not, notes = _with_labels(
+    wanted, why_not, notes, bare = _with_labels(
         table, pieces, known_classes, labelled, data.ambiguous_folders
     )
-    rows, intensity_range, _ = check.usable(data, table, wanted)
+    rows, intensity_range, _ = check.usable(table, wanted, data.sixteen_bit)
     text = "+".join(piece.text for piece in pieces)
     if len(rows) < len(wanted):
         notes.append(f"left out of {text}: {len(wanted) - len(rows)} files that are broken or huge")
     numbered = (None, ()) if why_not else (known_classes.labels, known_classes.names)
     source = FolderSource(table, rows, intensity_range, *numbered)
     counts = {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
-    source.about = About(text, counts, tuple(notes), why_not)
+    source.about = About(text, counts, tuple(notes), bare, why_not)
     return source
 
 
 def _with_labels(
-    table: Table, pieces: Sequence[Piece], known: classes.Classes, labelled: bool, doubtful: str
-) -> tuple[list[int], str, list[str]]:
-    """Returns the rows of a split to use, why they have no labels, '' if they have, and notes for the user."""
+    table: Table, pieces: Sequence[Split], known: classes.Classes, labelled: bool, doubtful: str
+) -> tuple[list[int], str, list[str], str]:
+    """Returns the rows of a split to use, why they have no labels ('' if they have), notes, and `About.bare`."""
     rows = np.sort(np.concatenate([piece.rows for piece in pieces]))
-    split, notes = "+".join(piece.text for piece in pieces), [*table.notes]
+    split, notes, bare = "+".join(piece.text for piece in pieces), [*table.notes], ""
     if table.base:
         notes.append(
             f"{table.base} contains all pictures: its folders are read as if they were at the top"
@@ -168,8 +161,8 @@ def _with_labels(
         notes.append(
             f"left out: {len(beside)} images beside the folders of splits, e.g. {table.names[beside[0]]}"
         )
-    if all(names.is_unlabelled(piece.split) for piece in pieces):
-        return rows.tolist(), f"{split} is a usual name for images without labels", notes
+    if all(names.is_unlabelled(piece.name) for piece in pieces):
+        return rows.tolist(), f"{split} is a usual name for images without labels", notes, bare
     if known.doubtful and doubtful == ASK:
         strange = f"class folders that may be none: {listed(known.doubtful)}: without pictures, or"
         either, in_table = (
@@ -185,9 +178,9 @@ def _with_labels(
                 f"--ambiguous_folders=left_out does not{either}"
             )
         if in_table or any(names.is_doubtful(name.rpartition("/")[2]) for name in known.doubtful):
-            return rows.tolist(), f"{strange} (see --ambiguous_folders)", notes
+            return rows.tolist(), f"{strange} (see --ambiguous_folders)", notes, bare
     if not known.names:
-        return rows.tolist(), known.trouble, notes
+        return rows.tolist(), known.trouble, notes, bare
     stray = rows[~known.labelled[rows]]
     if len(stray):
         where = (
@@ -198,8 +191,8 @@ def _with_labels(
         )
         # Pictures in a folder named `unlabelled` are meant to have no labels, however many they are.
         if not labelled or (~known.meant[stray]).sum() >= len(rows) - len(stray):
-            return rows.tolist(), where, notes
-        notes.append(f"left out: {where}")
+            return rows.tolist(), where, notes, bare
+        bare = where
     if labelled:
         notes += [
             *known.lines,
@@ -212,28 +205,7 @@ def _with_labels(
         notes.append(
             f"several labels an image in {split}: {counts.sum()} of {len(counts)}; {none} are of no class"
         )
-    return rows.tolist(), "", notes
-
-
-def open_rest(
-    data: PicturesConfig, split: str, source: FolderSource, most: int
-) -> FolderSource | None:
-    """Returns the unlabelled pictures of a split; None if there are none.
-
-    Args:
-      data: the settings of the dataset.
-      split: as it was given to `open_folder`.
-      source: the labelled pictures of the split, as `open_folder` returned them.
-      most: the maximum number; a larger set is sampled, with `data.split_seed`.
-    """
-    table = source.table
-    rows = np.sort(np.concatenate([piece.rows for piece in select(table, split, data.split_seed)]))
-    labelled = classes.named(table, [*table.splits], data.ambiguous_folders).labelled
-    rest = rows[~labelled[rows]]
-    if len(rest) > most:
-        rest = np.sort(np.random.default_rng(data.split_seed).choice(rest, most, replace=False))
-    usable, *_ = check.usable(data, table, rest.tolist()) if len(rest) else ([],)
-    return FolderSource(table, usable, source.intensity_range) if len(usable) else None
+    return rows.tolist(), "", notes, bare
 
 
 def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
@@ -266,169 +238,3 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
         )
     labels = [*source.labels().tolist(), *test_source.labels().tolist()]
     return [*lines, *draws.other_labels(table, dict(zip([*learned, *tested], labels)))]
-
-
-def open_pool(data: PicturesConfig, split: str) -> FolderSource:
-    """Returns the pictures of --unlabelled, and of --labelled those of a split, without labels.
-
-    Pictures of --labelled that have a label or belong to a test, but not to the split, are left out of --unlabelled,
-    and so are copies of them.
-
-    Args:
-      data: the settings; `unlabelled` names folders.
-      split: of --labelled; 'unlabelled' means the pictures of --unlabelled, which are added if it does not name them.
-
-    Raises:
-      ConfigError: no such folder or split, no images in a folder, too many broken or huge files.
-    """
-    table, added = _pool(data, split)
-    source = open_folder(
-        data, split if names_unlabelled(split) or not added else f"{split}+{added}", table
-    )
-    source.class_names = ()  # the labels are for slices alone
-    source.about = source.about._replace(unlabelled="labels are not used")
-    if not data.labelled:
-        source.about = source.about._replace(splits={})
-    return source
-
-
-def table_of(data: PicturesConfig) -> Table:
-    """Returns the pictures of --labelled, --dataset=folder:PATH and --unlabelled. Raises ConfigError as these do."""
-    return _pool(data, data.split)[0] if data.folders else read(data)
-
-
-def _pool(data, split):
-    """Returns the pictures of --unlabelled, and of --labelled; and the split of the former, '' if it is not added."""
-    pictures: dict[str, str] = {}  # {real path: path} of --unlabelled
-    for folder in data.folders:
-        flag = f"--unlabelled={folder}"
-        try:
-            root = walk.folder_of(f"folder:{folder}", flag)
-        except ConfigError as error:
-            hint = "; commas separate folders, and a name with a comma stands in quotation marks"
-            raise ConfigError(f"{error}{hint if len(data.folders) > 1 else ''}") from error
-        paths = walk.images(root)
-        if not paths:
-            raise ConfigError(
-                f"{flag}: no images in it or in its folders; extensions that are read: {' '.join(walk.EXTENSIONS)}"
-            )
-        for path in paths:
-            pictures.setdefault(_real(f"{root}/{path}"), f"{root}/{path}")
-    if data.labelled:
-        return _joined(data, read(data), pictures)
-    root, (paths,) = _relative([[*pictures.values()]])
-    name, paths = (
-        _UNLABELLED if names_unlabelled(split) else "train",
-        np.array(sorted(paths), object),
-    )
-    nothing, rows = np.full(len(paths), None, object), {name: np.arange(len(paths))}
-    about = {"labels": nothing, "cache_dir": data.data_dir, "max_megapixels": data.max_megapixels}
-    return Table(root, paths, rows, {name: ""}, data.flag, **about), ""
-
-
-def _joined(data, labelled, pictures):
-    """Returns a table of --labelled and --unlabelled, and the split of the latter, '' if all are in --labelled.
-
-    `labelled` is the table of the former, `pictures` is {real path: path} of the latter.
-    """
-    texts = np.full(len(labelled.names), "", object)
-    for split, rows in labelled.splits.items():
-        texts[rows] = classes.strata(labelled, [split])[rows]
-    row_of = {_real(f"{labelled.root}/{name}"): row for row, name in enumerate(labelled.names)}
-    bound = {
-        row for split in filter(is_test, labelled.splits) for row in labelled.splits[split].tolist()
-    }
-    bound |= {*np.flatnonzero(texts != "").tolist()}
-    # Pictures without a label in --labelled are cut and counted as those of --unlabelled.
-    free = [path for real, path in pictures.items() if row_of.get(real) not in bound]
-    moved = {row_of[real] for real in pictures if real in row_of} - bound
-    root, (paths, old_paths) = _relative(
-        [free, [f"{labelled.root}/{name}" for name in labelled.names]]
-    )
-    paths = _without_copies(data, root, paths, [old_paths[row] for row in bound])
-    deeper = len(labelled.names[0]) - len(
-        old_paths[0]
-    )  # characters; below 0: --labelled lies in the folder of both
-    prefix = old_paths[0][: max(0, -deeper)]
-    every = sorted({*paths, *old_paths})
-    place_of = {path: place for place, path in enumerate(every)}
-    places = np.array([place_of[path] for path in old_paths])  # of the rows of --labelled
-    splits = {
-        name: places[[row for row in rows.tolist() if row not in moved]]
-        for name, rows in labelled.splits.items()
-    }
-    mine = next(filter(names.is_unlabelled, splits), _UNLABELLED)
-    free = np.array([place_of[path] for path in paths], np.int64)
-    splits[mine] = np.union1d(splits.get(mine, free), free)
-    labels, groups = np.full(len(every), None, object), np.full(len(every), "", object)
-    accepted = np.zeros(len(every), bool)
-    groups[places], accepted[places] = labelled.groups, labelled.accepted
-    for row in np.flatnonzero(texts != ""):
-        labels[places[row]] = (texts[row],)
-    notes = [f"--unlabelled={data.unlabelled}: {len(paths)} images"]
-    if twice := len(pictures) - len(paths):
-        notes.append(
-            f"of --unlabelled {twice} images have a label or are a test in --labelled: those of --split are used"
-        )
-    table = dataclasses.replace(
-        labelled,
-        root=root,
-        names=np.array(every, object),
-        files=None,
-        stats=None,
-        looked=None,
-        splits={name: rows for name, rows in splits.items() if len(rows)},
-        bases={
-            **{name: prefix + base[max(0, deeper) :] for name, base in labelled.bases.items()},
-            mine: "",
-        },
-        labels=labels,
-        groups=groups,
-        accepted=accepted,
-        flag=f"{labelled.flag} --unlabelled={data.unlabelled}",
-        notes=(*labelled.notes, *notes),
-    )
-    return table, mine if paths else ""
-
-
-def _without_copies(data, root, paths, bound):
-    """Returns the pictures of --unlabelled of which no bound one has the same content."""
-    every = sorted([*paths, *bound])
-    first_of = draws.copies(
-        Table(root, np.array(every, object), {}, {}, cache_dir=data.data_dir), range(len(every))
-    )
-    row_of = {path: row for row, path in enumerate(every)}
-    taken = {first_of.get(row_of[path], -1) for path in bound}
-    return [path for path in paths if first_of.get(row_of[path]) not in taken]
-
-
-def _real(path):
-    return path if "://" in path else os.path.realpath(path)
-
-
-def _relative(groups):
-    """Returns a folder that holds all files, and the names of each group of files relative to it."""
-    groups = [
-        [path if "://" in path else os.path.abspath(path) for path in paths] for paths in groups
-    ]
-    begins = {
-        path.partition("://")[0] if "://" in path else "" for paths in groups for path in paths
-    }
-    if len(begins) > 1:
-        raise ConfigError(
-            "--unlabelled: folders on this machine and in buckets cannot be joined; copy them to one place"
-        )
-    folders = [f"{os.path.dirname(path)}/" for paths in groups for path in paths]
-    prefix = os.path.commonprefix(folders)
-    prefix = prefix[: prefix.rindex("/") + 1]
-    return prefix[:-1], [sorted(path[len(prefix) :] for path in paths) for paths in groups]
-
-
-def names_unlabelled(split: str) -> bool:
-    """Returns whether any part of a split is of --unlabelled."""
-    return any(map(is_unlabelled, split.split("+")))
-
-
-def is_unlabelled(part: str) -> bool:
-    """Returns whether a part of --split, such as unlabelled[:50%], is of --unlabelled."""
-    return names.is_unlabelled(part.partition("[")[0])

@@ -65,33 +65,17 @@ class Pictures:
 
         A warning states it. Only files that may have more than 8 bits are read.
         """
-        paths = [
-            self.paths[i]
-            for i in self.read
-            if walk.extension(os.fsdecode(self.paths[i])) not in _OF_8_BITS
-        ]
+        paths = [self.paths[i] for i in self.read]
+        paths = [path for path in paths if walk.extension(os.fsdecode(path)) not in _OF_8_BITS]
         if not paths:
             return None
-
-        def is_deep(path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            about = header(tf.io.read_file(path))
-            return path, (about.bits > 8) & (about.pixels < tf.cast(MAX_MEGAPIXELS * 1e6, tf.int64))
-
         # `batches` names what is broken or cannot be read.
-        pairs = tf.data.Dataset.from_tensor_slices(paths).map(
-            is_deep, num_parallel_calls=tf.data.AUTOTUNE
-        )
-        deep = [
-            path
-            for path, is_of_16_bits in pairs.ignore_errors().as_numpy_iterator()
-            if is_of_16_bits
-        ]
+        deep, (low, high) = check.range_of_files(paths, MAX_MEGAPIXELS, skip_unreadable=True)
         if not deep:
             return None
-        low, high = check.measured(map(tf.io.read_file, deep[:: -(-len(deep) // check.MEASURED)]))
         what = "pictures have more than 8 bits, and the model does not say how to see them"
         logging.warning(
-            "%d %s: their values %g to %g are scaled to 0 to 255", len(deep), what, low, high
+            "%d %s: their values %g to %g are scaled to 0 to 255", deep, what, low, high
         )
         return low, high
 

@@ -77,6 +77,7 @@ class About(NamedTuple):
         str, int
     ] = {}  # {split: its examples} of all splits of the dataset, as far as they are known
     notes: tuple[str, ...] = ()  # lines on what is left out or taken for something else
+    bare: str = ""  # which of its images have no label and are not in it, if there are such
     unlabelled: str = ""  # why there are no labels
 
 

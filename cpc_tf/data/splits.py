@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import re
 import types
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -27,15 +28,21 @@ _PIECE = re.compile(r"\s*(?P<split>[^\[\]]*?)\s*(?:\[(?P<slice>[-\d_.%:]*)\])?\s
 
 
 def read(data: DataConfig) -> Table:
-    """Finds the pictures of --labelled=PATH or --dataset=folder:PATH, their labels in --labels, and their splits.
+    """Returns the pictures of --labelled=PATH or --dataset=folder:PATH with labels and splits, one of them a test.
 
-    A folder of --labelled without a split to test on gets one: a fifth of the pictures of each class, drawn by
-    `data.split_seed`, which is the same in all tasks, so that none learns from what another tests on.
+    Raises:
+      ConfigError: as `find`.
+    """
+    return divided(find(data), data)
+
+
+def find(data: DataConfig) -> Table:
+    """Finds the pictures of --labelled=PATH or --dataset=folder:PATH, their labels in --labels, and their splits.
 
     Raises:
       ConfigError: no such folder, no pictures in it, its folders can be splits as well as classes, or as `labels.add`.
     """
-    root = walk.folder_of(data.origin, data.flag)
+    root = walk.folder_at(data.ref.path, data.flag)
     paths = walk.images(root)
     if not paths:
         kinds = " ".join(walk.EXTENSIONS)
@@ -52,52 +59,83 @@ def read(data: DataConfig) -> Table:
     table = Table(root, files, splits, bases, data.flag, base, **about)
     if isinstance(data, PicturesConfig) and data.labels:
         table = labels.add(table, data)
-    draws_test = isinstance(data, PicturesConfig) and data.labelled and data.draws_test
-    return _with_test(table, data.split_seed) if draws_test else table
+    return table
 
 
-def _with_test(table, seed):
-    """Holds a part to test on out of `train`, if there is none."""
+def divided(table: Table, data: DataConfig) -> Table:
+    """Returns the pictures of a folder with a split to test on, if they are of --labelled and have none.
+
+    That is a fifth of the pictures of each class, drawn by `data.split_seed`, which is the same in all tasks, so that
+    none learns from what another tests on.
+    """
+    if not (isinstance(data, PicturesConfig) and data.labelled and data.draws_test):
+        return table
     table = dataclasses.replace(table, one_test=True)
     train = table.find("train")
     if train is None or any(map(is_test, table.splits)):
         return table
-    rows, base = table.splits[train].tolist(), table.bases[train]
-    class_of = classes.strata(table, [train])
-    together = draws.together(table, rows, [row for row in rows if class_of[row]])
+    note = "no folder val or test: a fifth of each class is the split test"
+    return with_test(table, train, data.split_seed, note)
+
+
+def with_test(table: Table, train: str, seed: int, note: str) -> Table:
+    """Returns the images with a part of a split held out to test on, as the split `test`.
+
+    Args:
+      table: the images. It stays as it is if no class has two of them.
+      train: the split that the test is drawn from; it keeps the others.
+      seed: of the draw.
+      note: a line for the user, which the seed is added to.
+    """
+    # Draw it.
+    rows, class_of = table.splits[train].tolist(), classes.strata(table, [train])
+    labelled = sorted(row for row in rows if class_of[row])
+    together = draws.together(table, sorted(rows), labelled)
     class_of = np.where(table.accepted, "", class_of)  # no test is drawn from guesses
-    test = {*draws.held_out(table.names, rows, class_of, base, seed, TEST_PART, together)}
+    test = {*draws.held_out(table.keys, rows, class_of, seed, TEST_PART, together)}
     if not test:
         return table
-    if (
-        table.labels is not None
-    ):  # pictures without a label go with their group: the encoder must not see it either
+    if table.labels is not None:
+        # Images without a label go with their group: the encoder must not see it either.
         groups = {together[row] for row in test if row in together}
         test |= {row for row in rows if together.get(row) in groups}
-    tested = np.array(sorted(row for row in test if not table.accepted[row]), np.int64)
-    splits = {train: np.array([row for row in rows if row not in test], np.int64), "test": tested}
-    notes = [
-        f"no folder val or test: a fifth of each class is the split test, drawn with seed {seed}"
-    ]
+
+    # Say so.
+    notes = [f"{note}, drawn with seed {seed}"]
     if together:
         count = len({*together.values()})
         groups = f"{count} group{'s' * (count > 1)}"
+        by_table = "of --labels or " if table.group_of(rows) else ""
         notes.append(
-            f"drawn together: {len(together)} images in {groups}, of --labels or of copies of one picture"
+            f"drawn together: {len(together)} images in {groups}, {by_table}of copies of one picture"
         )
-    splits, bases = {**table.splits, **splits}, {**table.bases, "test": base}
-    return dataclasses.replace(table, splits=splits, bases=bases, notes=(*table.notes, *notes))
+
+    # Divide the split; what is said of it holds for its test.
+    tested = np.array(sorted(row for row in test if not table.accepted[row]), np.int64)
+    rest = np.array([row for row in rows if row not in test], np.int64)
+    return dataclasses.replace(
+        table,
+        splits={**table.splits, train: rest, "test": tested},
+        bases=_inherited(table.bases, train),
+        remarks=_inherited(table.remarks, train),
+        notes=(*table.notes, *notes),
+    )
 
 
-class Piece(NamedTuple):
-    """A part of a split."""
+def _inherited(values: Mapping[str, str], train: str) -> dict[str, str]:
+    """Returns {split: value} with a test that has the value of the split that it was drawn from."""
+    return {**values, "test": values[train]} if train in values else dict(values)
 
-    split: str  # as the table has it
+
+class Split(NamedTuple):
+    """A split of a table, or a slice of one."""
+
+    name: str  # as the table has it
     rows: np.ndarray  # int64, in the order of the split; of a slice ascending
     text: str  # e.g. train[:80%]
 
 
-def select(table: Table, split: str, seed: int) -> list[Piece]:
+def select(table: Table, split: str, seed: int) -> list[Split]:
     """Returns what a split in the syntax of TensorFlow Datasets consists of; each slice has its part of each class.
 
     Args:
@@ -136,14 +174,12 @@ def _piece(table, part, split, seed):
         raise SplitError(split, f"{folder} has {listed(sorted(table.splits))}{hint}")
     rows = table.splits[name]
     if table.find(part) or match["slice"] is None:
-        return Piece(name, rows, name)
+        return Split(name, rows, name)
     # Pictures without labels are cut by themselves: so those with labels are cut alike with and without them.
     class_of = classes.strata(table, [name])
     together = draws.together(table, rows.tolist(), [row for row in rows.tolist() if class_of[row]])
     group_of = lambda row: together.get(row, row)  # noqa: E731
-    ordered = draws.stratified(
-        table.names, rows.tolist(), class_of, table.bases[name], seed, together
-    )
+    ordered = draws.stratified(table.keys, rows.tolist(), class_of, seed, together)
     labelled, others = (
         [row for row in ordered if class_of[row]],
         [row for row in ordered if not class_of[row]],
@@ -154,7 +190,7 @@ def _piece(table, part, split, seed):
     cut += [row for row in others if group_of(row) in groups]
     free = [row for row in others if group_of(row) not in bound]
     cut += _sliced(free, match["slice"], split, group_of, clipped=bool(labelled)) if free else []
-    return Piece(name, np.array(sorted(cut), np.int64), f"{name}[{match['slice']}]")
+    return Split(name, np.array(sorted(cut), np.int64), f"{name}[{match['slice']}]")
 
 
 def _sliced(rows, text, split, group_of, clipped=False):

@@ -22,16 +22,21 @@ class Table:
     """Pictures of a folder. Columns have an entry a row.
 
     Attributes:
-      root: the folder, as TensorFlow reads it.
-      names: str [N], sorted: relative to the root. Of pictures with boxes what they and their annotations have in
-        common, see `boxes.layout.key`.
+      root: the folder that holds all files.
+      names: str [N]: the files relative to the root, for messages and records.
       splits: {split: its rows, int64}.
-      bases: {split: where the folders of its classes are, e.g. 'my_pictures/train/'}.
+      bases: {split: where the folders of its classes are, relative to the root, e.g. 'my_pictures/train/'}; not used
+        with `labels`.
       flag: the flag that names the folder, with its value.
       base: where in it the folders of splits or classes are, '' or e.g. 'my_pictures/'.
-      files: str [N], relative to the root; '' if there is no such file. By default they are `names`.
+      paths: str [N], absolute: where TensorFlow reads the files; '' of one that a list names, but is absent. By
+        default that is below the root.
+      keys: str [N]: the texts that a draw depends on, wherever the folder is. By default names relative to the base
+        of the split; of images with boxes what they and their annotations have in common, see `boxes.layout.key`.
       labels: the classes of each in a tuple, None of one without a label; None for all: the folders are the classes.
       groups: str [N], from --labels: pictures with the same text are drawn together; '' of one that is alone.
+      annotations: of images with boxes the `boxes.layout.Annotation` of each, or why it has none; None of others.
+      remarks: {split: what to warn of if it is used}.
       accepted: bool [N], from --labels: the class is a guess that a person accepted, so that no test is drawn from it.
       by_page: whether people gave labels on the page of `cpc-tf label`, which chose most of the pictures.
       one_test: whether `val` and `test` both mean the only split of these kinds.
@@ -48,9 +53,12 @@ class Table:
     bases: Mapping[str, str]
     flag: str = ""
     base: str = ""
-    files: np.ndarray | None = None
+    paths: np.ndarray | None = None
+    keys: np.ndarray | None = None
     labels: np.ndarray | None = None
     groups: np.ndarray | None = None
+    annotations: np.ndarray | None = None
+    remarks: Mapping[str, str] = dataclasses.field(default_factory=dict)
     accepted: np.ndarray | None = None
     by_page: bool = False
     one_test: bool = False
@@ -61,20 +69,29 @@ class Table:
     looked: np.ndarray | None = None
 
     def __post_init__(self):
-        files = self.names if self.files is None else self.files
-        groups = np.full(len(files), "", object) if self.groups is None else self.groups
-        accepted = np.zeros(len(files), bool) if self.accepted is None else self.accepted
-        stats = walk.stats(self.root, files) if self.stats is None else self.stats
-        looked = np.zeros([len(files), FINDINGS], np.int64) if self.looked is None else self.looked
-        values = {
-            "files": files,
-            "groups": groups,
-            "accepted": accepted,
-            "stats": stats,
-            "looked": looked,
+        count = len(self.names)
+        defaults = {
+            "paths": self._below_root,
+            "keys": self._below_bases,
+            "groups": lambda: np.full(count, "", object),
+            "accepted": lambda: np.zeros(count, bool),
+            "stats": lambda: walk.stats("", self.paths),
+            "looked": lambda: np.zeros([count, FINDINGS], np.int64),
         }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        for name, default in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default())
+
+    def _below_root(self):
+        root = walk.absolute(self.root)
+        return np.array([f"{root}/{name}" for name in self.names], object)
+
+    def _below_bases(self):
+        keys = self.names.copy()
+        for split, rows in self.splits.items():
+            base = self.bases.get(split, "")
+            keys[rows] = [name[len(base) :] for name in self.names[rows]]
+        return keys
 
     @functools.cached_property
     def multi_label(self) -> bool:
@@ -87,7 +104,7 @@ class Table:
         """Yields what a cached result about the files of some rows depends on; `rules` tells what else."""
         yield rules
         for row in rows:
-            yield f"{self.files[row]}\n{self.stats[row, 0]} {self.stats[row, 1]}"
+            yield f"{self.names[row]}\n{self.stats[row, 0]} {self.stats[row, 1]}"
 
     def group_of(self, rows: Sequence[int]) -> dict[int, str]:
         """Returns {row: its group in the table} of those of some rows that have one."""

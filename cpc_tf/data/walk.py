@@ -106,22 +106,19 @@ def in_threads(function: Callable, items: Sequence) -> list:
         return list(pool.map(function, items))
 
 
-def folder_of(dataset: str, flag: str = "") -> str:
-    """Returns the folder of --dataset=KIND:PATH, or of another flag. Raises ConfigError if there is none."""
-    flag = flag or f"--dataset={dataset}"
-    root = os.path.expanduser(dataset.partition(":")[2]).rstrip("/") or "/"
+def folder_at(path: str, flag: str) -> str:
+    """Returns a folder that a flag, given with its value, names. Raises ConfigError if there is none."""
+    root = os.path.expanduser(path).rstrip("/") or "/"
     if not (os.path.isdir(root) if _is_local(root) else tf.io.gfile.isdir(root)):
         raise ConfigError(f"{flag}: no such folder")
-    if not _is_text(root):
+    if not _is_text(absolute(root)):
         raise ConfigError(f"{flag}: TensorFlow cannot read it, its name is not UTF-8; rename it")
     return root
 
 
-class Names(NamedTuple):
-    """The names of files below a folder, relative to it, with '/', sorted."""
-
-    wanted: list[str]  # with the extensions that are asked for
-    others: list[str]  # with other ones, or none
+def absolute(path: str) -> str:
+    """Returns a path that does not depend on the working directory; one in a bucket never does."""
+    return path if "://" in path else os.path.abspath(path)
 
 
 def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str]:
@@ -138,14 +135,17 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
     Raises:
       ConfigError: the folder cannot be read.
     """
-    return all_files(root, extensions, deep).wanted
+    wanted, _ = all_files(root, extensions, deep)
+    return wanted
 
 
-def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Names:
+def all_files(
+    root: str, extensions: tuple[str, ...], deep: bool = True
+) -> tuple[list[str], list[str]]:
     """Returns the files with these extensions, as `files` does, and the others, without a warning of these."""
     skipped, outside = collections.defaultdict(list), []
     try:
-        names = _walk(root, extensions, deep, skipped, outside)
+        wanted, others = _walk(root, extensions, deep, skipped, outside)
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
     if skipped:
@@ -161,7 +161,7 @@ def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Name
             len(outside),
             listed(sorted(outside)),
         )
-    return Names(*map(sorted, names))
+    return sorted(wanted), sorted(others)
 
 
 def folders(root: str) -> list[str]:
@@ -181,7 +181,7 @@ def extension(name: str) -> str:
 
 
 def _walk(root, extensions, deep, skipped, outside):
-    names, read, links = Names([], []), set(), [""]
+    wanted_files, other_files, read, links = [], [], set(), [""]
     top = os.path.join(os.path.realpath(root), "")
     # First the tree without its links, then what links lead to: a folder that lies in the tree counts at its own place.
     while links:
@@ -224,7 +224,7 @@ def _walk(root, extensions, deep, skipped, outside):
                         skipped["hidden files"].append(name)
                 elif not (is_folder or wanted):
                     if _is_text(name) and _is(entry.is_file):
-                        names.others.append(name)
+                        other_files.append(name)
                 elif not _is_text(name):
                     skipped["names that are not UTF-8"].append(name)
                 elif is_folder:
@@ -232,11 +232,11 @@ def _walk(root, extensions, deep, skipped, outside):
                         (links if entry.is_symlink() else pending).append(name)
                         outside += [name] * leads_out
                 elif _is(entry.is_file):
-                    names.wanted.append(name)
+                    wanted_files.append(name)
                     outside += [name] * leads_out
                 else:
                     skipped["links to nothing, pipes and the like"].append(name)
-    return names
+    return wanted_files, other_files
 
 
 class _BucketEntry(NamedTuple):

@@ -112,18 +112,17 @@ def _with_the_same_classes(
     """Merges classes that the two splits spell differently; returns sources, counts, and lines about it."""
     old = sources[0].class_names
     splits = (config.data.split, config.scoring.test_split)
-    matched = classes.match(
-        {
-            split: [name for name, n in zip(old, count.sum(0)) if n]
-            for split, count in zip(splits, counts)
-        }
-    )
-    if matched.trouble:
-        raise ConfigError("dataset", config.data.dataset, matched.trouble)
-    if not matched.lines:
+    spellings = {}
+    for split, count in zip(splits, counts):
+        spellings[split] = [name for name, n in zip(old, count.sum(0)) if n]
+    try:
+        class_names, number_of, lines = classes.match(spellings)
+    except ValueError as error:
+        raise ConfigError("dataset", config.data.dataset, str(error)) from error
+    if not lines:
         return sources, counts, []
-    new = (*matched.class_names, *(name for name in old if name not in matched.number_of))
-    number_of = {**{name: number for number, name in enumerate(new)}, **matched.number_of}
+    new = (*class_names, *(name for name in old if name not in number_of))
+    number_of = {**{name: number for number, name in enumerate(new)}, **number_of}
     numbers = np.array([number_of[name] for name in old])  # new ones by old ones
     merged = numbers[:, None] == np.arange(len(new))  # [old, new]
 
@@ -138,7 +137,7 @@ def _with_the_same_classes(
         other.objects = source.objects._replace(labels=numbers[source.objects.labels])
         return other
 
-    return [*map(renamed, sources)], [count @ merged for count in counts], [*matched.lines]
+    return [*map(renamed, sources)], [count @ merged for count in counts], [*lines]
 
 
 def fitted(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:

@@ -359,7 +359,7 @@ class EfficientConfig(Settings):
             why = f"with --patience={self.sgd.patience} the held-out labels end the phase, give only one"
             why = why if self.sgd.patience else f"ends a frozen phase, --encoder={PIXELS} has none"
             raise ConfigError("stop_at_loss", self.sgd.stop_at_loss, why)
-        if self.labels.refit and not self.data.origin.startswith("folder:"):
+        if self.labels.refit and not self.data.ref.is_folder:
             raise ConfigError(
                 "--refit: for pictures of your own, --labelled=FOLDER or --dataset=folder:PATH; "
                 f"{self.data.flag} has a test that others are compared on, too"
@@ -384,7 +384,7 @@ class EfficientConfig(Settings):
                     "--propagation; pre-train on these with cpc-tf pretrain",
                 )
             return
-        if whole := PARTS.get(self.data.origin.partition(":")[0]):
+        if whole := PARTS.get(self.data.ref.builder):
             raise ConfigError(
                 f"{flag}: {self.data.flag} has no other pictures than those with labels; take --dataset={whole[0]} "
                 f"--label_fraction={whole[1]:g}, which learns from its other pictures without their labels"

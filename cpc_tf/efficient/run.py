@@ -220,7 +220,7 @@ def _run(
         phases.inputs.held_out if selection.records else 0,
         config.labels.validation_split,
     )
-    dataset, part = PARTS.get(config.data.origin.partition(":")[0], (config.data.origin, 1.0))
+    dataset, part = PARTS.get(config.data.ref.builder, (config.data.origin, 1.0))
     result = workdir.finish(
         {
             "encoder": config.classifier.encoder,

@@ -134,12 +134,15 @@ class Pretraining(Trainee):
         metrics = {"loss": output.loss, **output.metrics}
         if output.latents is not None:
             metrics["latents"] = sample_latents(output.latents, self.batch_size, rows.first)
+        kept = {}
         for name, values in (output.kept or {}).items():
             if values.dtype not in (tf.float32, tf.int32):
                 raise TypeError(
                     f"Output.kept[{name!r}] is {values.dtype.name}, not float32 or int32: a TPU sums them"
                 )
-            metrics[f"{KEPT}{name}"] = placed(values, self.batch_size, rows.first)
+            kept[name] = placed(values, self.batch_size, rows.first)
+        if kept:
+            metrics[KEPT] = kept
         return output.loss, metrics
 
     def finished(self, metrics: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Optional
 
 from cpc_tf.core.commands import TASKS
 from cpc_tf.core.settings import uncompared
+from cpc_tf.data.reference import DataRef
 from cpc_tf.encoders.config import LABELS, PIXELS, UNKNOWN, UNTRAINED
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.objectives import config as objectives
@@ -123,7 +124,7 @@ def methods(runs: Iterable[Run]) -> list[Method]:
         encoder = (
             identity.trained_by,
             network,
-            identity.dataset.rpartition(":")[2],
+            DataRef.parse(identity.dataset).path,
             began_with,
             module,
         )

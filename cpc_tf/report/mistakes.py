@@ -13,6 +13,7 @@ from PIL import Image
 
 from cpc_tf.data import pictures
 from cpc_tf.data.pictures import Pictures
+from cpc_tf.data.reference import DataRef
 from cpc_tf.drawing import plots
 from cpc_tf.evaluation.label_kinds import Predictions
 from cpc_tf.report.blocks import Block, Figure, Row, spread, table
@@ -28,8 +29,9 @@ PAIRS = 8  # classes in the table of confusions
 
 def surest(run: Run, predictions: Predictions | None) -> list[Block]:
     """Returns the pictures that a classifier was surest of and got wrong, of those that are still in their folder."""
-    kind, _, folder = run["dataset"].partition(":")
-    if kind != "folder" or "://" in folder or not _is_sound(run, predictions):
+    named = DataRef.parse(run["dataset"])
+    folder = named.path
+    if not named.is_folder or "://" in folder or not _is_sound(run, predictions):
         return []
     if predictions.probabilities is None or not predictions.files:
         return []

@@ -15,12 +15,12 @@ import tensorflow as tf
 from cpc_tf.core import cli
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import names
+from cpc_tf.data.reference import DataRef
 from cpc_tf.encoders.card import Identity
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.counts import ClassCount
 
 LARGEST = 32 * 2**20  # bytes of a file that is read
-PATHS = ("folder", "voc", "coco", "yolo", "csv")  # --dataset=KIND:PATH
 # Folder of presets -> the datasets that its presets are made for: of TFDS and embedded ones the text before '/' or ':',
 # of 'folder:PATH' and 'voc:PATH' the kind and the last component of the path.
 MADE_FOR = {
@@ -344,18 +344,20 @@ def _read(path: str) -> bytes:
 
 def dataset_name(dataset: str) -> str:
     """Returns a short name: 'photos' for 'photos/15200', that of a folder (see `of_folder`), others unchanged."""
-    kind, _, path = dataset.partition(":")
-    if kind in PATHS:
-        return names.of_folder(path) or dataset
+    named = DataRef.parse(dataset)
+    if named.kind:
+        return names.of_folder(named.path) or dataset
     return "photos" if dataset.startswith("photos/") else dataset
 
 
 def dataset_id(dataset: str) -> str:
     """Returns a unique name: a folder's whole path; 'photos' for all 'photos/N', which have the same labels."""
-    kind, _, path = dataset.partition(":")
-    if kind not in PATHS or not path:
+    named = DataRef.parse(dataset)
+    if not named.kind or not named.path:
         return dataset_name(dataset)
-    return f"{kind}:{path.rstrip('/') if '://' in path else os.path.realpath(os.path.expanduser(path))}"
+    if "://" in named.path:
+        return str(DataRef(named.kind, named.path.rstrip("/")))
+    return str(DataRef(named.kind, os.path.realpath(os.path.expanduser(named.path))))
 
 
 def dataset_titles(datasets: Iterable[str]) -> dict[str, str]:
@@ -370,14 +372,12 @@ def dataset_titles(datasets: Iterable[str]) -> dict[str, str]:
 
 def own_preset(dataset: str, *tasks: str) -> str:
     """Returns the first preset of these names made for a dataset, e.g. 'photos/linear', or ''."""
-    kind, _, path = dataset.partition(":")
-    if kind in PATHS and path:
-        made_for, ending = f"{kind}:{dataset_name(dataset)}", ""
+    named = DataRef.parse(dataset)
+    if named.kind and named.path:
+        made_for, ending = str(DataRef(named.kind, dataset_name(dataset))), ""
     else:
-        made_for, ending = (
-            kind.split("/")[0].removesuffix(LARGER),
-            "_128px" if kind.endswith(LARGER) else "",
-        )
+        made_for = named.builder.split("/")[0].removesuffix(LARGER)
+        ending = "_128px" if named.builder.endswith(LARGER) else ""
     folders = [folder for folder, datasets in MADE_FOR.items() if made_for in datasets]
     candidates = [f"{folder}/{task}{ending}" for folder in folders for task in tasks]
     return next((name for name in candidates if name in cli.preset_names()), "")

@@ -205,7 +205,7 @@ def resume(
         return step
     schedules = {name: schedule.get_config() for name, schedule in trainee.schedules.items()}
     session = {"replicas": trainee.strategy.num_replicas_in_sync, "schedules": schedules}
-    if flatten(workdir.config).get("share_records"):
+    if workdir.config.data.share_records:
         session["hosts"] = cluster.hosts(trainee.strategy)
     if trainee.follows_length:
         session["train_steps"] = train_steps

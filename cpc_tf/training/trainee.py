@@ -23,7 +23,7 @@ from cpc_tf.training.optimizer import LossScale, PolyakAverage, Schedule
 from cpc_tf.training.strategy import wants_xla
 
 NOT_COMPILED = NumericsConfig(xla="off")
-KEPT = "kept "  # begins the names of metrics that are for `Trainee.after_step`
+KEPT = "kept"  # among the metrics of a step {name: values} for `Trainee.after_step`
 
 
 class Rows(NamedTuple):
@@ -172,7 +172,7 @@ class Trainee(tf.Module, abc.ABC):
     def losses(self, rows: Rows, *inputs: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Returns the loss to minimize and what `finished` is given, float32, of some of a replica's images.
 
-        What is named 'kept ...', float32 or int32, which a TPU sums, goes to `after_step` instead: see there.
+        What is under `KEPT`, {name: float32 or int32}, which a TPU sums, goes to `after_step` instead: see there.
         """
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -189,7 +189,7 @@ class Trainee(tf.Module, abc.ABC):
         """Changes what no gradient trains, after the optimizers' update; in replica context.
 
         Args:
-          kept: what `losses` named 'kept NAME', NAME -> the sum over all parts and replicas. Those of some images hold
+          kept: what `losses` returned under `KEPT`: the sums over all parts and replicas. Those of some images hold
             zeros in the rows of the others, see `placed`.
         """
 
@@ -224,16 +224,15 @@ class Trainee(tf.Module, abc.ABC):
 
         # The shapes of the metrics without the gradients: those are the variables', and take longest to trace.
         _, specs = specs_of(self.losses, rows, *(values[0] for values in divided))
-        of_metrics = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in specs.items()}
+        of_metrics = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), specs)
         zeros = [tf.zeros(v.shape) for v in self.trained], of_metrics
         _, sums = tf.while_loop(
             lambda part, _: part < parts, add, (0, zeros), maximum_iterations=parts
         )
         gradients, metrics = sums
-        metrics = {
-            name: total / parts if total.shape.rank == 0 else total
-            for name, total in metrics.items()
-        }
+        metrics = tf.nest.map_structure(
+            lambda total: total / parts if total.shape.rank == 0 else total, metrics
+        )
         return [total / parts for total in gradients], metrics
 
     def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -247,11 +246,11 @@ class Trainee(tf.Module, abc.ABC):
         # Here, since each replica is traced by a thread of its own.
         with native.tracing(compiled=isinstance(self.strategy, tf.distribute.TPUStrategy)):
             gradients, metrics = self._gradients(rows, *self.inputs(batch))
-            names = [name for name in metrics if name.startswith(KEPT)]
-            kept = [metrics.pop(name) for name in names]
+            kept = metrics.pop(KEPT, {})
             metrics = self.finished(metrics)
         # One by one: of a list TensorFlow makes one tensor, which values of several types cannot be.
-        kept = [replica.all_reduce(tf.distribute.ReduceOp.SUM, value) for value in kept]
+        names = [*kept]
+        sums = [replica.all_reduce(tf.distribute.ReduceOp.SUM, kept[name]) for name in names]
         gradients = replica.all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
         if self.loss_scale:
             gradients = [gradient / self.loss_scale.value for gradient in gradients]
@@ -262,15 +261,13 @@ class Trainee(tf.Module, abc.ABC):
 
         def update(*given: tf.Tensor) -> None:
             self._update(given[: len(gradients)])
-            self.after_step(
-                {name[len(KEPT) :]: value for name, value in zip(names, given[len(gradients) :])}
-            )
+            self.after_step(dict(zip(names, given[len(gradients) :])))
 
         if self.loss_scale:
             metrics["loss_scale"] = tf.identity(self.loss_scale.value)
-            norm = self.loss_scale.update_if_finite(norm, update, [*gradients, *kept])
+            norm = self.loss_scale.update_if_finite(norm, update, [*gradients, *sums])
         else:
-            update(*gradients, *kept)
+            update(*gradients, *sums)
         if "gradient_norm" in self.metric_names:
             metrics["gradient_norm"] = norm
         self.step.assign_add(1)

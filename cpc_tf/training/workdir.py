@@ -81,11 +81,10 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
     kind = "tpu" if config.training.tpu else config.training.strategy
     with alone, cluster.together(kind):
         try:
-            strategy, flags = strategy_of(config.training), flatten(config)
+            strategy, precision = strategy_of(config.training), config.numerics.precision
             agree(strategy, lambda: about_program(task))
             agree(strategy, lambda: about_settings(config))
-            xla = wants_xla(flags.get("xla", "off"), strategy)
-            precision = flags.get("precision", "float32")
+            xla = wants_xla(config.numerics.xla, strategy)
             print(devices.describe(strategy, precision, xla), flush=True)
             if workdir.chief and (warning := devices.slow_precision(strategy, precision)):
                 _warn_once(warning)

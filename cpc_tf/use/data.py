@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from cpc_tf.core.settings import ConfigError, Settings, replace, setting
 from cpc_tf.data.config import LEFT_OUT, PicturesConfig
+from cpc_tf.data.reference import DataRef
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,8 +66,8 @@ def listing(config: ListingConfig) -> None:
         from cpc_tf.boxes import layout
 
         kind, why = layout.format_of(config.boxes)
-        data = replace(data, dataset=f"{kind}:{config.boxes}", labelled="", unlabelled="")
-    table, texts, lines = _labelled(data) if data.origin.startswith("folder:") else _boxes(data)
+        data = replace(data, dataset=str(DataRef(kind, config.boxes)), labelled="", unlabelled="")
+    table, texts, lines = _labelled(data) if data.ref.is_folder else _boxes(data)
     if config.boxes:
         lines.insert(0, f"format: {kind.upper()}, from {why}")
 
@@ -76,11 +77,11 @@ def listing(config: ListingConfig) -> None:
     print(one_line(table.flag))
     for line in lines:  # before files are read, which may end with a refusal
         say(line)
-    present = np.flatnonzero(table.files != "").tolist()
-    rows, intensity_range, sizes = check.usable(data, table, present)
+    present = np.flatnonzero(table.paths != "").tolist()
+    rows, intensity_range, sizes = check.usable(table, present, data.sixteen_bit)
     if broken := sorted({*present} - {*rows}):
         be = f"{len(broken)} of {len(present)} pictures are broken or huge and will be left out"
-        say(f"{be}: {listed(table.files[broken].tolist())}")
+        say(f"{be}: {listed(table.names[broken].tolist())}")
     split_of: dict[int, list[str]] = {row: [] for row in present}
     for split, own in table.splits.items():
         for row in own.tolist():
@@ -94,7 +95,7 @@ def listing(config: ListingConfig) -> None:
         say(f"pictures of more than 8 bits: values of {low:g} to {high:g} become 0 to 255")
     copies = draws.same_pictures(table, rows)
     if again := [row for row, first in copies.items() if row != first]:
-        pairs = [f"{table.files[row]} ({table.files[copies[row]]})" for row in again[:3]]
+        pairs = [f"{table.names[row]} ({table.names[copies[row]]})" for row in again[:3]]
         be = "pictures are copies of others" if len(again) > 1 else "picture is a copy of another"
         say(f"{len(again)} {be}, e.g. {', '.join(pairs)}")
     for line in draws.other_labels(table, {row: texts[row] for row in rows if texts[row]}):
@@ -116,7 +117,7 @@ def listing(config: ListingConfig) -> None:
         header = ("file", "split", "label", "group", "copy_of", "height", "width", "bytes")
         cells = (
             (
-                table.files[row],
+                table.names[row],
                 ";".join(split_of[row]),
                 texts[row],
                 table.groups[row],
@@ -128,7 +129,7 @@ def listing(config: ListingConfig) -> None:
                 rows,
                 shown.tolist(),
                 table.stats[rows, 0].tolist(),
-                (table.files[copies[row]] if copies.get(row, row) != row else "" for row in rows),
+                (table.names[copies[row]] if copies.get(row, row) != row else "" for row in rows),
             )
         )
         write_file(config.output, csv_lines([header, *cells]))
@@ -137,21 +138,15 @@ def listing(config: ListingConfig) -> None:
 
 def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
     """Returns pictures in folders, the label of each as --labels has it, and lines on their splits and classes."""
-    from cpc_tf.data import classes, folder, names
-    from cpc_tf.data.labels import NO_CLASS
+    from cpc_tf.data import classes, pool
 
-    table = folder.table_of(data)
+    table = pool.table_of(data)
     known = classes.named(table, [*table.splits], data.ambiguous_folders)
+    texts = _texts(table, data.ambiguous_folders)
     if table.labels is None:
-        texts = classes.strata(
-            table, [split for split in table.splits if not names.is_unlabelled(split)]
-        )
-        if data.ambiguous_folders == LEFT_OUT:
-            texts = ["" if names.is_doubtful(text) else text for text in texts]
         labels_of = [(text,) if text else () for text in texts]
     else:
         labels_of = [labels or () for labels in table.labels]
-        texts = ["" if labels is None else ";".join(labels) or NO_CLASS for labels in table.labels]
     lines = []
     for split, rows in table.splits.items():
         counts = collections.Counter(name for row in rows for name in labels_of[row])
@@ -165,7 +160,62 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
         lines.append(f"nothing to classify: {known.trouble}")
     if known.doubtful:
         lines.append(f"may be no classes: {', '.join(known.doubtful)}; see --ambiguous_folders")
+    if known.names:
+        lines += _uses(data)
     return table, texts, lines
+
+
+def _texts(table: Table, ambiguous_folders: str) -> list[str]:
+    """Returns the label of each image as --labels has it; '' of one without a label."""
+    from cpc_tf.data import classes, names
+    from cpc_tf.data.labels import NO_CLASS
+
+    if table.labels is not None:
+        return ["" if labels is None else ";".join(labels) or NO_CLASS for labels in table.labels]
+    texts = classes.strata(
+        table, [split for split in table.splits if not names.is_unlabelled(split)]
+    )
+    if ambiguous_folders == LEFT_OUT:
+        return ["" if names.is_doubtful(text) else text for text in texts]
+    return texts.tolist()
+
+
+def _uses(data: PicturesConfig) -> list[str]:
+    """Returns lines on what the commands that train a classifier will learn from and test on."""
+    from cpc_tf.data import splits
+    from cpc_tf.data.source import SplitError, named_by
+
+    if data.unlabelled and not data.labelled:
+        return []
+
+    def counted(table: Table, split: str) -> tuple[int, str, int]:
+        """Returns how many images of a split have a label, the split's name, and how many have none."""
+        texts = _texts(table, data.ambiguous_folders)
+        pieces = splits.select(table, split, data.split_seed)
+        rows = [row for piece in pieces for row in piece.rows.tolist()]
+        labelled = sum(bool(texts[row]) for row in rows)
+        return labelled, "+".join(piece.text for piece in pieces), len(rows) - labelled
+
+    # The same folder as the commands see it: classify needs no test.
+    whole = splits.find(data)
+    divided = splits.divided(whole, data)
+    lines = []
+    try:
+        count, name, bare = counted(whole, data.split)
+        more = f"; {bare} images without one are for self-training" if bare else ""
+        lines.append(
+            f"cpc-tf classify: all {count} labels of {name}, tested by cross-validation{more}"
+        )
+        count, name, bare = counted(divided, data.split)
+        with named_by("test_split"):
+            tested, test, _ = counted(divided, "test")
+        more = f"; {bare} images without one are left out" if bare else ""
+        lines.append(
+            f"cpc-tf linear, efficient: {count} labels of {name}, tested on {tested} of {test}{more}"
+        )
+    except SplitError as error:
+        lines.append(f"cpc-tf linear, efficient: {error}")
+    return lines
 
 
 def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
@@ -173,19 +223,18 @@ def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
     from cpc_tf.boxes import catalog as boxes
     from cpc_tf.data import classes
 
-    if data.origin.partition(":")[0] not in boxes.READERS or ":" not in data.origin:
+    if not data.ref.has_boxes:
         raise ConfigError(
             f"{data.flag}: does not name your own pictures; name them by --labelled=FOLDER, --unlabelled=FOLDER or "
             "--dataset=folder:PATH, voc:PATH, coco:PATH, yolo:PATH or csv:PATH"
         )
     folder = boxes.read(data)
-    table, _ = boxes.table_of(data, folder, [data.split, "test"])
-    annotations = [folder.annotations.get(key, "no annotation") for key in table.names]
-    objects = [[] if isinstance(each, str) else each.names for each in annotations]
+    table = boxes.table_of(data, folder, [data.split, "test"])
+    objects = [[] if isinstance(each, str) else each.names for each in table.annotations]
     lines = []
     for split, rows in table.splits.items():
         counts = collections.Counter(name for row in rows for name in objects[row])
-        absent = sum(isinstance(annotations[row], str) for row in rows)
+        absent = sum(isinstance(table.annotations[row], str) for row in rows)
         without = f"; {absent} without a readable annotation" if absent else ""
         described = classes.described(dict(sorted(counts.items())))
         lines.append(
@@ -207,7 +256,9 @@ def _objects(data: PicturesConfig, folder: Annotated) -> str:
     from cpc_tf.detect.config import DetectConfig
 
     try:
-        sizes = boxes.open_boxes(data, folder, "trainval", ["trainval", "test"]).sizes()
+        asked = ["trainval", "test"]
+        table = boxes.table_of(data, folder, asked)
+        sizes = boxes.open_boxes(data, folder, table, "trainval", asked).sizes()
     except ConfigError as error:
         return f"a detector cannot learn from them: {error}"
     sides = np.sqrt(sizes.boxes.prod(1))
@@ -240,10 +291,10 @@ def _near_copies(
     kinds = list(dict.fromkeys(frozenset(split_of[row]) for row in rows))
     if len(kinds) < 2:
         return "no other split to look for nearly the same pictures in"
-    files = table.files[rows].tolist()
+    files = table.names[rows].tolist()
     opened, kept, places = Encoder(encoder), [], []
     with waiting_for(f"features of {len(files)} pictures"):
-        pictures = Pictures(files, [os.fsencode(f"{table.root}/{file}") for file in files])
+        pictures = Pictures(files, [*map(os.fsencode, table.paths[rows])])
         for batch, features in opened.steps(pictures, intensity_range=intensity_range):
             if len(batch.indices):
                 kept.append(_projected(features))

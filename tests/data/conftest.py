@@ -19,22 +19,22 @@ from tests.data.samples import encode, write_files
 _CHECK = check._check
 
 
-def _as_sound(root, names, max_megapixels):
+def _as_sound(root, paths, max_megapixels):
     """As `check._check` of sound pictures of 8 bits; their sizes are read from headers."""
 
-    def size(name):
+    def size(path):
         try:
             with (
-                tf.io.gfile.GFile(f"{root}/{name}", "rb") as file,
+                tf.io.gfile.GFile(path, "rb") as file,
                 Image.open(io.BytesIO(file.read())) as image,
             ):
                 return *image.size[::-1], image.getexif().get(274, 1)
         except (OSError, tf.errors.OpError):
             return 0, 0, 1
 
-    found = np.zeros([len(names), FINDINGS], np.int64)
+    found = np.zeros([len(paths), FINDINGS], np.int64)
     found[:, check.STATE] = check.SOUND
-    found[:, check.HEIGHT : check.PIXELS] = np.reshape([size(name) for name in names], [-1, 3])
+    found[:, check.HEIGHT : check.PIXELS] = np.reshape([size(path) for path in paths], [-1, 3])
     return found
 
 

@@ -87,10 +87,7 @@ def test_copies_are_on_one_side_of_whatever_is_drawn(pictures):
     )
     assert not learned & tested
     assert pair.test_source.class_counts().tolist() == [4, 4]
-    assert (
-        "drawn together: 40 images in 20 groups, of --labels or of copies of one picture"
-        in pair.summary
-    )
+    assert "drawn together: 40 images in 20 groups, of copies of one picture" in pair.summary
     assert "copies of files" not in pair.summary
     said = catalog.open_pair(pictures({"dog/x.png": "cat/0.png"}), "test").summary
     assert "1 image has another label than a copy: dog/x.png (cat/0" in said

@@ -10,7 +10,7 @@ import tifffile
 from PIL import Image
 
 from cpc_tf.data import check, decode, pipeline
-from cpc_tf.data.config import DataConfig, GeometryConfig
+from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.data.source import restricted
 from cpc_tf.data.table import Table
@@ -151,12 +151,12 @@ def test_huge_images_of_16_bits_have_no_levels(tmp_path, refused):
 
 def test_a_file_that_cannot_be_read_is_not_left_out_of_the_levels(tmp_path, refused):
     write_files(tmp_path, {"x/1.png": png(GREY), "x/2.png": b"no image", "x/3.png": encode(GREY)})
-    data = DataConfig(dataset=f"folder:{tmp_path}/x", data_dir=str(tmp_path / "cache"))
-    table = Table(f"{tmp_path}/x", np.array(["1.png", "2.png", "3.png"], object), {}, {})
+    names = np.array(["1.png", "2.png", "3.png"], object)
+    table = Table(f"{tmp_path}/x", names, {}, {}, cache_dir=str(tmp_path / "cache"))
     (tmp_path / "x/3.png").rename(tmp_path / "3.png")
-    assert "x/3.png: cannot be read (" in refused(check._range_of, data, table, 1, 3)
+    assert "x/3.png: cannot be read (" in refused(check._range_of, table, "range", 1, 3)
     (tmp_path / "3.png").rename(tmp_path / "x/3.png")
-    low, high = check._range_of(data, table, 1, 3)
+    low, high = check._range_of(table, "range", 1, 3)
     assert 1000 <= low < high <= 1400
 
 

@@ -62,6 +62,12 @@ def test_the_draw_depends_on_seed_and_names_alone():
     assert found[:5] != FILES[:5]
 
 
+def test_paths_do_not_depend_on_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    of = table.Table("x", np.array(["cat/1.png"], object), {}, {})
+    assert of.paths.tolist() == [f"{tmp_path}/x/cat/1.png"]
+
+
 def test_an_image_that_is_added_hardly_changes_a_slice():
     more = {**SPLITS, "train": [*FILES, "train/cat/new.png"]}
     assert len(set(files("train[:50%]", table_of(more))) ^ set(files("train[:50%]"))) <= 3
@@ -70,7 +76,7 @@ def test_an_image_that_is_added_hardly_changes_a_slice():
 def test_splits_together():
     assert files("train+val") == sorted(FILES + SPLITS["Validation"])
     found = splits.select(TABLE, "train[:20%] + validation", 0)
-    assert [(piece.split, piece.text) for piece in found] == [
+    assert [(piece.name, piece.text) for piece in found] == [
         ("train", "train[:20%]"),
         ("Validation", "Validation"),
     ]
@@ -114,7 +120,7 @@ def test_the_part_that_is_held_out():
     names, class_of = (np.array([*each], object) for each in (of.keys(), of.values()))
 
     def held_out(rows, seed=0):
-        return [names[row] for row in draws.held_out(names, rows, class_of, "train/", seed, 0.2)]
+        return [names[row] for row in draws.held_out(names, rows, class_of, seed, 0.2)]
 
     rows = range(len(names))
     found = held_out(rows)

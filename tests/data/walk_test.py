@@ -108,7 +108,7 @@ def test_names_that_are_no_text_are_counted(root, warnings, refused):
     os.mkdir(folder)
     assert walk.images(str(root)) == ["train/a/1.png", "train/b/2.png"]
     assert warnings == [rf"{root}: skipped: 3 names that are not UTF-8, e.g. train/a/\udcff.JPG"]
-    message = refused(walk.folder_of, f"folder:{os.fsdecode(folder)}")
+    message = refused(walk.folder_at, os.fsdecode(folder), f"--unlabelled={os.fsdecode(folder)}")
     assert message.endswith(
         r"train/\udce4: TensorFlow cannot read it, its name is not UTF-8; rename it"
     )
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_opened_ends_the_run_and_is_not_remembered_as_brok
     data = DataConfig(dataset=f"folder:{root}", data_dir=cache)
     found = splits.read(data)
     (root / found.names[0]).rename(root / "aside")  # between listing and check
-    said = refused(check.usable, data, found, [0, 1])
+    said = refused(check.usable, found, [0, 1])
     assert re.search(
         f"^{root}/{found.names[0]}: cannot be read .*o such file.*; run the same command again",
         said,

@@ -369,7 +369,7 @@ def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, caps
     model = keras.Sequential([keras.layers.Conv2D(4, 4, 4), keras.layers.GlobalAveragePooling2D()])
     model.build([None, None, None, 3])
     tf.saved_model.save(model, str(tmp_path / "theirs"))
-    monkeypatch.setitem(PARTS, "folder", ("whole", 0.1))
+    monkeypatch.setitem(PARTS, "", ("whole", 0.1))
     flags = [
         "--endpoint=feature_map",
         "--head_blocks=1",

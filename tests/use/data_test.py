@@ -52,6 +52,8 @@ def test_class_folders(listed):
         "  train: 9 pictures of 2 classes: cat 4, dog 5",
         "  test: 2 pictures of 2 classes: cat 1, dog 1",
     ]
+    assert "  cpc-tf classify: all 11 labels of train, tested by cross-validation" in lines
+    assert "  cpc-tf linear, efficient: 9 labels of train, tested on 2 of test" in lines
     assert "  height x width: from 4 x 6 to 4 x 6 px, median 4 x 6 px" in lines
     assert "  1 picture is a copy of another, e.g. dog/copy.png (dog/0.png)" in lines
     assert lines[-1] == "done: table.csv (11 pictures)"
