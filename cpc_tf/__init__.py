@@ -53,10 +53,10 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_EXPORTED[name]), name)
 
 
-# Four packages have the names of functions. Python sets a package on its parent at its first import, and never again:
-# they are imported now, empty as they are, and from here on `cpc_tf.predict` is the function, while
-# `from cpc_tf.use.predict import ...` finds the package.
-for _name in ("classify", "embed", "predict", "pretrain"):
+# Two packages have the names of functions. Python sets a package on its parent at its first import, and never again:
+# they are imported now, empty as they are, and from here on `cpc_tf.classify` is the function, while
+# `from cpc_tf.classify.run import ...` finds the package.
+for _name in ("classify", "pretrain"):
     importlib.import_module(f"cpc_tf.{_name}")
     del globals()[_name]
 
