@@ -1,4 +1,4 @@
-"""`python -m cpc_tf.export` is `cpc-tf export`."""
+"""`python -m export`, and `python -m cpc_tf.export`: `cpc-tf export`."""
 
 import sys
 

@@ -1,11 +1,10 @@
-"""A run of linear classification or with few labels -> its classifier and the encoder below it, as one module."""
+"""A classifier and the encoder below it, as one module."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import io
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,43 +12,27 @@ import numpy as np
 import tensorflow as tf
 from PIL import ExifTags, Image
 
-from cpc_tf import augment
-from cpc_tf.classify.config import ClassifyConfig
-from cpc_tf.classify.features import PictureEncoder
-from cpc_tf.core.settings import ConfigError, flatten, replace
+from cpc_tf.core.settings import ConfigError, Settings, flatten
 from cpc_tf.data import views
 from cpc_tf.data.config import FULL, DataConfig, GeometryConfig
 from cpc_tf.data.decode import UPPER_BITS, IntensityRange, decode
 from cpc_tf.data.views import Geometry
-from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
-from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import Identity
-from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.encoders.network import patch_grid
 from cpc_tf.evaluation import counts, label_kinds
 from cpc_tf.export import portable
-from cpc_tf.export.encoder import original_maps, restore_maps
 from cpc_tf.export.shared import (
     BYTES,
     Export,
     dataset_name,
-    needed,
     of_images,
     or_black,
-    read_checkpoint,
     render,
-    restore,
-    result_of_ended,
     run_name,
     save_frozen,
     versions,
 )
 from cpc_tf.export.verify import Reference
-from cpc_tf.linear.classifier import LinearClassifier
-from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.run import augment_of, geometry_of
-from cpc_tf.training.phases import REFIT
-from cpc_tf.training.workdir import read_config
+from cpc_tf.training.workdir import REFIT
 
 # Of a result.json, what the card repeats for programs.
 FIGURES = {
@@ -198,110 +181,7 @@ def save(module: HubClassifier, directory: str) -> None:
     save_frozen(module, directory, bytes=module.from_bytes)
 
 
-def export_classify(run: ClassifyConfig, workdir: str, step: int, weights: str) -> Export:
-    """Returns the logistic regression of `cpc-tf classify`. Without checkpoints, `step` and `weights` are not used."""
-    result = result_of_ended(workdir, "classify")
-    with needed(workdir):
-        encoder = PictureEncoder(run.encoder, run.endpoint, run.image_size, run.seed)
-    _refuse_another(encoder.identity, run.encoder, result, workdir)
-    with tf.io.gfile.GFile(os.path.join(workdir, "logistic.npz"), "rb") as file:
-        learned = np.load(io.BytesIO(file.read()), allow_pickle=False)
-        weights_, bias = (
-            tf.Variable(learned[name], trainable=False, name=name) for name in ("weights", "bias")
-        )
-    model = Classifying(
-        logits=lambda images: encoder.features(images) @ weights_ + bias,
-        held=[*encoder.held, weights_, bias],
-        geometry=encoder.geometry,
-        class_names=result["class_names"],
-        **_measured(result, run),
-    )
-    return _export(model, result, run, run, workdir, 0, 0)
-
-
-def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> Export:
-    """Returns the linear classifier of a run, which has no averages: `weights` is not used."""
-    result = result_of_ended(workdir, "linear")
-    with needed(workdir):
-        geometry, policy = geometry_of(run), augment_of(run).policy
-        encoder = load_patch_encoder(
-            run.probe.encoder,
-            run.training.seed,
-            geometry.patch_size,
-            signature=run.probe.signature,
-            endpoint=run.probe.endpoint,
-        )
-    _refuse_another(encoder.identity, encoder.text, result, workdir)
-    patch, stride, grid = geometry.patch_size, geometry.patch_stride, geometry.grid
-
-    def latents(images: tf.Tensor) -> tf.Tensor:
-        patches = patch_grid(augment.at_test(images, policy), patch, stride)
-        return encoder.patch_latents(tf.ensure_shape(patches, [None, grid, grid, patch, patch, 3]))
-
-    side, names = geometry.image_size, result["class_names"]
-    traced = tf.function(latents, autograph=False).get_concrete_function(
-        tf.TensorSpec([1, side, side, 3], tf.uint8)
-    )
-    classifier = LinearClassifier(len(names), run.probe.latent_norm)
-    classifier.build([None, *traced.structured_outputs.shape[1:]])
-    step = read_checkpoint(workdir, step, lambda path: restore(path, classifier=classifier))
-    model = Classifying(
-        logits=lambda images: classifier(latents(images)),
-        held=[*encoder.held, *classifier.variables],
-        geometry=geometry,
-        class_names=names,
-        **_measured(result, run),
-    )
-    return _export(model, result, run, run, workdir, step, result["steps"])
-
-
-def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str) -> Export:
-    """Returns the classifier that a run on few labels ended with: frozen, fine-tuned or supervised.
-
-    Only fine-tuning with --encoder_adam=paper has averages; without them the raw weights are exported, whatever
-    `weights` is.
-    """
-    result = result_of_ended(workdir, "efficient")
-    refit = result.get(REFIT)
-    trained = (refit or result)["phases"]
-    phase = next(
-        name for name in (SUPERVISED, FINE_TUNED, FROZEN) if trained.get(name, {}).get("steps")
-    )
-    folder, names = (
-        os.path.join(workdir, REFIT if refit else "", phase),
-        result["class_names"],
-    )
-    chosen = replace(read_config(folder, EfficientConfig), precision="float32", recompute=False)
-    averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
-    maps = original_maps(chosen, workdir)
-    if phase == FROZEN:  # whose checkpoints have no encoder, since it does not change it
-        _refuse_another(maps.identity, maps.text, result, workdir)
-    classifier = build_classifier(
-        chosen, phase, maps.map_shape(chosen.images.image_size), len(names)
-    )
-
-    def read(path: str) -> None:
-        if phase != FROZEN:
-            restore_maps(path, maps, averaged)
-        restore(path, classifier=classifier)
-
-    step = read_checkpoint(folder, step, read)
-
-    def logits(images: tf.Tensor) -> tf.Tensor:
-        images = augment.at_test(images, chosen.augment.policy)
-        return classifier(maps(tf.image.convert_image_dtype(images, tf.float32)))
-
-    model = Classifying(
-        logits=logits,
-        held=[*maps.held, *classifier.variables],
-        geometry=chosen.images,
-        class_names=names,
-        **_measured(result, run),
-    )
-    return _export(model, result, run, chosen, workdir, step, trained[phase]["steps"], phase)
-
-
-def _refuse_another(now: Identity, name: str, result: dict[str, Any], workdir: str) -> None:
+def refuse_another(now: Identity, name: str, result: dict[str, Any], workdir: str) -> None:
     """Raises ConfigError if the encoder is not the one that the run learned on, as far as its card tells."""
     then = Identity.from_json(result["identity"])
     if now != then:
@@ -315,9 +195,7 @@ def _refuse_another(now: Identity, name: str, result: dict[str, Any], workdir: s
         )
 
 
-def _measured(
-    result: dict[str, Any], run: ClassifyConfig | LinearConfig | EfficientConfig
-) -> dict[str, Any]:
+def measured(result: dict[str, Any], run: Settings) -> dict[str, Any]:
     """The fields of `Classifying` that a run measured."""
     intensity_range = result.get("levels") or (UPPER_BITS if run.data.sixteen_bit == FULL else None)
     calibration = result.get("calibration") or {"temperature": 1.0}
@@ -328,21 +206,16 @@ def _measured(
     }
 
 
-def _tested_on(run: ClassifyConfig | LinearConfig | EfficientConfig) -> str:
-    """Returns what a classifier was tested on, after the word 'on'."""
-    if isinstance(run, ClassifyConfig):
-        return "the pictures that it learned from, each by classifiers that had not seen it (cross-validation)"
-    return f"split `{(run.probe if isinstance(run, LinearConfig) else run.labels).test_split}`"
-
-
-def _export(
+def classifier_export(
     model: Classifying,
     result: dict[str, Any],
-    run: ClassifyConfig | LinearConfig | EfficientConfig,
-    chosen: ClassifyConfig | LinearConfig | EfficientConfig,
+    run: Settings,
     workdir: str,
-    step: int,
-    tested: int,
+    *,
+    tested_on: str,
+    step: int = 0,
+    tested: int = 0,
+    chosen: Settings | None = None,
     phase: str = "",
 ) -> Export:
     """Returns the classifier as a module with its card.
@@ -350,9 +223,12 @@ def _export(
     Args:
       model: what the module does.
       result: of the run.
-      run, chosen: its settings, and those that its search chose for the phase.
+      run: its settings.
       workdir: its directory.
-      step, tested: the step that is exported, and the one that was tested or, after that, trained on all labels.
+      tested_on: what the classifier was tested on, after the word 'on'.
+      step: the step that is exported; 0: the classifier was not trained in steps.
+      tested: the step that was tested or, after that, trained on all labels.
+      chosen: the settings that the run's search chose for the phase; None: those of the run.
       phase: of a run with few labels.
     """
     geometry: Geometry = model.geometry
@@ -383,9 +259,9 @@ def _export(
         max_megapixels=DataConfig.max_megapixels,
         result=result,
         run=run,
-        chosen=chosen,
+        chosen=chosen or run,
         phase=phase,
-        tested_on=_tested_on(run),
+        tested_on=tested_on,
         tested=tested,
         scores=kind.titled(result),
         cautions=kind.caution(result),

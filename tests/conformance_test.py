@@ -268,7 +268,7 @@ def test_resumed_on_two_devices_it_gives_the_answer_of_one(
 ):
     """Of each objective and phase tests/training/contract_test.py compares two replicas with one."""
     whole = run_whole(case)
-    monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda *_: two_replicas)
+    monkeypatch.setattr("cpc_tf.training.session.strategy_of", lambda *_: two_replicas)
     for module, rows in (
         (classifier, "ENCODED"),
         (inputs, "ENCODED"),

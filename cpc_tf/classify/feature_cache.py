@@ -6,7 +6,6 @@ A row is added after each batch, so an interrupted computation goes on.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -17,6 +16,7 @@ import numpy as np
 
 from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.core.files import cache_folder, writing
+from cpc_tf.core.locks import lock
 from cpc_tf.core.progress import Progress, waiting_for
 from cpc_tf.data import pictures as files
 from cpc_tf.data import views, walk
@@ -76,7 +76,7 @@ def encoded(
         os.makedirs(cache, exist_ok=True)
         index = open(os.path.join(cache, "index.jsonl"), "a+", encoding="utf-8")  # noqa: SIM115 closed below
     with index:
-        fcntl.flock(index, fcntl.LOCK_EX)  # another process may be computing the same
+        lock(index)  # another process may be computing the same
         entries, width = _index(index)
         # What could not be read is tried again: permission or a connection may have been missing.
         missing = [

@@ -20,7 +20,6 @@ import cpc_tf
 from cpc_tf.classify import feature_cache, folds, logistic, random_sample
 from cpc_tf.classify.accuracy import Accuracy, judge
 from cpc_tf.classify.config import BALANCED, ClassifyConfig
-from cpc_tf.classify.curve import label_curve
 from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.classify.logistic import Examples
 from cpc_tf.core.files import to_json, write_file
@@ -84,6 +83,8 @@ def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
     for line in described(result, config):
         tell(line)
     if config.curve:
+        from cpc_tf.classify.curve import label_curve
+
         with _clocked("label curve") as advance:
             result["curve"] = label_curve(
                 config, restricted(source, person), taught, kind, workdir, advance

@@ -67,6 +67,57 @@ def write_file(path: str, content: str | bytes) -> None:
             raise
 
 
+@contextlib.contextmanager
+def written_aside(path: str, flag: str, replaces: bool = False) -> Iterator[str]:
+    """Yields a directory beside `path` that gets its name if all goes well, and is removed if not.
+
+    Args:
+      path: of the directory to write.
+      flag: that names it, for messages.
+      replaces: whether a directory of this name is replaced.
+
+    Raises:
+      ConfigError: there is one, and it is not to be replaced.
+      NotWritten: the directory cannot be created or renamed.
+    """
+    path = path.rstrip("/")
+    if tf.io.gfile.exists(path) and not replaces:
+        raise ConfigError(flag, path, "exists already; remove it or choose another name")
+    folder, name = os.path.split(path)
+    remove_leftovers(folder or ".", re.escape(name) + r"\.\d+(\.old)?\.tmp")
+    new, old = f"{path}.{os.getpid()}.tmp", f"{path}.{os.getpid()}.old.tmp"
+    above = _absent(folder)
+    where = f"--{flag}={path}"
+    with writing(where):
+        tf.io.gfile.makedirs(new)
+    try:
+        yield new
+        with writing(where):
+            if replaces and tf.io.gfile.exists(path):
+                tf.io.gfile.rename(path, old)
+            tf.io.gfile.rename(new, path)
+    finally:
+        if tf.io.gfile.exists(old):
+            if tf.io.gfile.exists(path):
+                tf.io.gfile.rmtree(old)
+            else:  # the new one could not get the name
+                tf.io.gfile.rename(old, path)
+        if tf.io.gfile.exists(new):
+            tf.io.gfile.rmtree(new)
+            with contextlib.suppress(OSError):  # others have written there meanwhile
+                for each in above:
+                    os.rmdir(each)
+
+
+def _absent(folder: str) -> list[str]:
+    """Returns a folder and those above it, the deepest first, as far as they are not there; none in a bucket."""
+    absent = []
+    while folder and "://" not in folder and not os.path.exists(folder):
+        absent.append(folder)
+        folder = os.path.dirname(folder)
+    return absent
+
+
 def read_text(path: str) -> str:
     """Returns the content of a text file. Raises ConfigError if it cannot be read."""
     try:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import escaped, listed, one_line
-from cpc_tf.data import classes, datasets, folder, names, photos, pool
+from cpc_tf.data import classes, folder, names, pool
 from cpc_tf.data.config import DataConfig, PicturesConfig
 from cpc_tf.data.source import About, Source, SplitError, named_by
 from cpc_tf.data.splits import read as read_folder
@@ -45,6 +45,9 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
             return folder.open_folder(data, split, read_folder(data))
         if data.ref.has_boxes:
             return pkgutil.resolve_name(_OPEN_IMAGES)(data, split)
+        # tensorflow_datasets, which folders do without.
+        from cpc_tf.data import datasets, photos
+
         if data.dataset.partition("/")[0] == "photos":
             builder = datasets.embedded(
                 data, photos.Photos, photos.config, "unlabelled crops", "photos/20000"

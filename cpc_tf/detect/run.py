@@ -40,9 +40,10 @@ from cpc_tf.training.phases import (
     held_out,
     in_folder,
 )
+from cpc_tf.training.session import open_run
 from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.trainee import rows_of
-from cpc_tf.training.workdir import Workdir, open_run
+from cpc_tf.training.workdir import Workdir
 
 CHOSEN_BY = f"{HELD_OUT}map_all"  # over all points, since steps of 11 points are coarse
 

@@ -28,8 +28,9 @@ from cpc_tf.evaluation.counts import interval
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, predictions_csv
 from cpc_tf.evaluation.scores import calibration
 from cpc_tf.training.kept_data import keep_data
-from cpc_tf.training.phases import FINE_TUNED, REFIT, SEARCH, Length, in_folder
-from cpc_tf.training.workdir import Workdir, open_run, read_config
+from cpc_tf.training.phases import FINE_TUNED, SEARCH, Length, in_folder
+from cpc_tf.training.session import open_run
+from cpc_tf.training.workdir import REFIT, Workdir, read_config
 
 PSEUDO_LABELS = "pseudo_labels.json"  # of self-training: the label of each picture that the second training learns from
 

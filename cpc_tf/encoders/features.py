@@ -231,6 +231,24 @@ class Encoder:
         return np.concatenate(blocks)
 
 
+def load_encoder(path: str | os.PathLike[str]) -> Encoder:
+    """Loads an encoder that `pretrain` or `cpc-tf export` wrote, or another TF-Hub module of images.
+
+    Args:
+      path: directory of the module, or the name of one that comes with the code, such as 'imagenette_128px'.
+
+    Raises:
+      ConfigError: there is no such module.
+
+    Example:
+
+        >>> import cpc_tf
+        >>> cpc_tf.load_encoder("imagenette_128px").card.geometry.image_size
+        128
+    """
+    return Encoder(path)
+
+
 def _compiled(
     encode: Callable[[tf.Tensor], tf.Tensor], side: int
 ) -> Callable[[tf.Tensor], tf.Tensor]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from cpc_tf.core.files import write_file, writing
+from cpc_tf.core.locks import lock
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import csv_lines, shown
 from cpc_tf.data import labels, names
@@ -131,12 +131,9 @@ class LabelTable:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             is_of_another = os.path.exists(path) and not os.access(path, os.W_OK)
             file = os.open(path, os.O_RDONLY if is_of_another else os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            with contextlib.suppress(OSError):
-                fcntl.flock(file, fcntl.LOCK_EX)
+        with open(file) as opened:
+            lock(opened)
             yield
-        finally:
-            os.close(file)
 
     def _apply(self, change: Change) -> None:
         after = {**self.of, **change}

@@ -32,8 +32,9 @@ from cpc_tf.linear.config import AS_ENCODER, BY_CHANNEL, LinearConfig
 from cpc_tf.training import loop
 from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.kept_data import keep_data
+from cpc_tf.training.session import open_run
 from cpc_tf.training.strategy import is_chief, replica_batches, wants_xla
-from cpc_tf.training.workdir import Workdir, open_run
+from cpc_tf.training.workdir import Workdir
 
 # The paper's batch and length on all of ImageNet. So few steps as 400 are enough for a linear layer on 80 labels.
 USUAL = UsualTraining(batch=512, epochs=200, least_steps=400)

@@ -24,8 +24,9 @@ from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training import loop
 from cpc_tf.training.kept_data import keep_data
+from cpc_tf.training.session import open_run
 from cpc_tf.training.strategy import replica_batches, share_cores
-from cpc_tf.training.workdir import Workdir, open_run
+from cpc_tf.training.workdir import Workdir
 
 PROBE_IMAGES, PROBE_ROWS = 1000, 64  # in all, of a replica at a time
 

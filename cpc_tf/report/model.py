@@ -27,7 +27,7 @@ from cpc_tf.report.methods import methods
 from cpc_tf.report.prose import sentences
 from cpc_tf.report.runs import Run
 from cpc_tf.report.trust import trust
-from cpc_tf.training.phases import REFIT
+from cpc_tf.training.workdir import REFIT
 
 # Figures that a result may be judged by: the first that it has.
 FIGURES = ("top1", "map", "map11")

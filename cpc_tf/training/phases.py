@@ -26,7 +26,6 @@ from cpc_tf.training.trainee import Trainee
 from cpc_tf.training.workdir import Workdir
 
 SEARCH = "search"  # folder of the phases that train without the held-out examples
-REFIT = "refit"  # folder of the phases that train on all labels after the test, and their entry in a result.json
 FROZEN, FINE_TUNED = (
     "frozen",
     "fine-tuned",

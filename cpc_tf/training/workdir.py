@@ -3,98 +3,39 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import json
 import math
 import os
 import re
-import socket
-from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
 import cpc_tf
-from cpc_tf.core import cli, devices
+from cpc_tf.core import cli
 from cpc_tf.core.commands import TASKS, Command
-from cpc_tf.core.files import NotWritten, read_json, read_text, reason, to_json, write_file, writing
+from cpc_tf.core.files import read_json, read_text, to_json, write_file, writing
 from cpc_tf.core.settings import (
     ConfigError,
-    RunEnded,
     Settings,
     changed_flags,
     derived,
-    flatten,
     kept,
     to_flagfile,
 )
 from cpc_tf.core.texts import shown
-from cpc_tf.training import cluster, provenance
+from cpc_tf.training import provenance
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.cluster import about_program, about_settings, agree
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
-from cpc_tf.training.strategy import is_chief, strategy_of, wants_xla
 
+REFIT = "refit"  # folder of the phases that train on all labels after the test, and their entry in a result.json
 FOLDERS, FILES = (
     ("checkpoints", "events"),
     ("run.flags", "run.json", "metrics.jsonl", "result.json"),
 )
-
-
-class OutOfMemory(RunEnded):
-    """The computer or its accelerator has no room for a step."""
-
-    status = 5
-
-    def __init__(self, why: str, accumulates: bool):
-        same = (
-            "--accumulate=2, or more parts, needs less and the run goes on; else "
-            if accumulates
-            else ""
-        )
-        super().__init__(
-            f"out of memory ({why}); {same}a smaller --batch_size or smaller images need less, in another --workdir, "
-            "since a run keeps its settings; what was saved before is whole"
-        )
-
-
-@contextlib.contextmanager
-def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribute.Strategy]]:
-    """Locks the directory of a run with `config.training`, and sets up its devices.
-
-    Of several processes only the chief prints to stdout meanwhile.
-
-    Args:
-      config: all settings of the run.
-      task: the name of what is run, one of `cpc_tf.core.commands.TASKS`.
-
-    Raises:
-      ConfigError: see `Workdir`, `locked` and `strategy_of`.
-      OutOfMemory: the run needs more memory than there is.
-      LostWorker: another process of the run has ended.
-    """
-    workdir = Workdir(config, task, is_chief(config.training.strategy))
-    # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
-    alone = locked(workdir.path) if workdir.chief else _without_stdout()
-    kind = "tpu" if config.training.tpu else config.training.strategy
-    with alone, cluster.together(kind):
-        try:
-            strategy, precision = strategy_of(config.training), config.numerics.precision
-            agree(strategy, lambda: about_program(task))
-            agree(strategy, lambda: about_settings(config))
-            xla = wants_xla(config.numerics.xla, strategy)
-            print(devices.describe(strategy, precision, xla), flush=True)
-            if workdir.chief and (warning := devices.slow_precision(strategy, precision)):
-                _warn_once(warning)
-            if warning := devices.unused_gpu():
-                _warn_once(warning)
-            yield workdir, strategy
-            # None leaves before all are done: those that stay could not go on alone.
-            cluster.barrier(strategy)
-        except (MemoryError, tf.errors.ResourceExhaustedError) as error:
-            raise OutOfMemory(reason(error), "accumulate" in flatten(config)) from error
 
 
 def read_task(workdir: str) -> Command:
@@ -256,7 +197,7 @@ class Workdir:
                 else {}
             )
         if before.get("tensorflow", tf.__version__) != tf.__version__:
-            _warn_once(
+            warn_once(
                 f"this run was begun with TensorFlow {shown(before['tensorflow'])}, goes on with {tf.__version__}: it "
                 "may end with slightly other figures"
             )
@@ -351,83 +292,7 @@ class Workdir:
         return None
 
 
-@contextlib.contextmanager
-def _without_stdout() -> Iterator[None]:
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        yield
-
-
 @functools.cache  # a run of several phases has a directory for each
-def _warn_once(message: str) -> None:
+def warn_once(message: str) -> None:
+    """Logs a warning, but not again."""
     logging.warning(message)
-
-
-LOCK = "lock"  # the file in the directory
-
-
-@contextlib.contextmanager
-def locked(directory: str) -> Iterator[None]:
-    """Keeps other processes out of a directory, which is created if need be and removed if it stays empty.
-
-    On a disk the operating system holds the lock and releases it however the process ends. A bucket has no locks: a
-    second process gets a warning only, and so does the next one after a kill.
-
-    Raises:
-      ConfigError: another process is at work there, or the directory cannot be written to.
-    """
-    path, owner = (
-        os.path.join(directory, LOCK),
-        f"process {os.getpid()} on {socket.gethostname()}\n",
-    )
-    with contextlib.ExitStack() as stack:
-        try:
-            if "://" in directory:
-                if tf.io.gfile.exists(path):
-                    logging.warning(
-                        "%s: another process is at work there or was killed; only one may write",
-                        path,
-                    )
-                write_file(path, owner)
-                stack.callback(_remove_from_bucket, path)
-            else:
-                os.makedirs(directory, exist_ok=True)
-                file = stack.enter_context(open(path, "a+"))
-                _lock_on_disk(file, directory, owner)
-                stack.callback(_remove_if_empty, directory)
-        except (OSError, tf.errors.OpError, NotWritten) as error:
-            why = reason(error.__cause__ or error)
-            raise ConfigError("workdir", directory, f"cannot be written to ({why})") from error
-        yield
-
-
-def _lock_on_disk(file: TextIO, directory: str, owner: str) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        other = file.read(200).strip() or "another process"
-        raise ConfigError(
-            "workdir",
-            directory,
-            f"{other} is at work there; wait until it has ended, or take another --workdir",
-        ) from None
-    except OSError as error:  # some network file systems have no locks
-        logging.warning(
-            "%s: no lock can be had here (%s); do not run two processes in it", directory, error
-        )
-    with contextlib.suppress(OSError):  # on a full disk the lock is held all the same
-        file.truncate(0)
-        file.write(owner)
-        file.flush()
-
-
-def _remove_if_empty(directory: str) -> None:
-    with contextlib.suppress(OSError):
-        if os.listdir(directory) == [LOCK]:
-            os.remove(os.path.join(directory, LOCK))
-            os.rmdir(directory)
-
-
-def _remove_from_bucket(path: str) -> None:
-    with contextlib.suppress(tf.errors.OpError):
-        tf.io.gfile.remove(path)

@@ -8,18 +8,15 @@ import functools
 import io
 import logging
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.classify.config import ClassifyConfig
 from cpc_tf.core import cli
-from cpc_tf.core.commands import TASKS
 from cpc_tf.core.files import read_json
 from cpc_tf.core.progress import silent
 from cpc_tf.core.settings import (
@@ -33,17 +30,12 @@ from cpc_tf.core.settings import (
 )
 from cpc_tf.data.pictures import Images
 from cpc_tf.encoders.features import Encoder
-from cpc_tf.export.run import ExportConfig, export
-from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.pretrain.run import pretrain as run_pretraining
-from cpc_tf.training.phases import REFIT
-from cpc_tf.use import classify as answer
-from cpc_tf.use import embed as embed_run
-from cpc_tf.use import predict as predict_run
-from cpc_tf.use.embed_config import EmbedConfig
-from cpc_tf.use.model import Model, Record
-from cpc_tf.use.predict_config import PredictConfig
 
+if TYPE_CHECKING:
+    from cpc_tf.use.embed import Embedding
+    from cpc_tf.use.model import Model, Record
+
+# The commands are imported in the functions: `load_encoder` needs none of them.
 MODULE = "module"  # folder of a run's directory that holds what was exported
 Path = Union[str, os.PathLike]
 
@@ -85,6 +77,9 @@ def pretrain(
         >>> cpc_tf.pretrain("my_pictures", preset="photos", steps=2, workdir="runs/mine/small/pretrain").path
         'runs/mine/small/pretrain/module'
     """
+    from cpc_tf.pretrain.config import PretrainConfig
+    from cpc_tf.pretrain.run import pretrain as run_pretraining
+
     values: dict[str, Any] = {"workdir": workdir, "train_steps": steps}
     if pictures is not None:
         folders = [pictures] if isinstance(pictures, (str, os.PathLike)) else list(pictures)
@@ -101,7 +96,7 @@ def classify(
     labelled: Path,
     *,
     labels: Path | None = None,
-    encoder: Encoder | Path = ClassifyConfig.encoder,
+    encoder: Encoder | Path | None = None,
     workdir: Path = "runs/classify",
     verbose: bool = False,
     **settings: Any,
@@ -115,7 +110,7 @@ def classify(
       labelled: a folder with a folder of pictures for each class; with `labels`, any folder.
       labels: a CSV file with the columns file and label, for pictures that are not sorted into folders. Pictures
         without a label help where labels are few.
-      encoder: as loaded, directory of its module, or name of a released one.
+      encoder: as loaded, directory of its module, or name of a released one; None: 'imagenette_128px'.
       workdir: directory of the classifier.
       verbose: whether to print what the command prints.
       **settings: any setting of `cpc-tf classify --help`.
@@ -138,6 +133,10 @@ def classify(
         >>> one.file, one.label, len(one.probabilities)
         ('my_pictures/red/3.png', 'red', 3)
     """
+    from cpc_tf.classify.config import ClassifyConfig
+    from cpc_tf.use import classify as command
+    from cpc_tf.use.model import Model
+
     path = encoder.path if isinstance(encoder, Encoder) else encoder
     values = {
         "labelled": labelled,
@@ -148,8 +147,8 @@ def classify(
     }
     config = settings_of(ClassifyConfig, None, values)
     with running(verbose):
-        answer.classify(config, functools.partial(print, flush=True))
-    return Model(os.path.join(config.workdir, answer.CLASSIFIER))
+        command.classify(config, functools.partial(print, flush=True))
+    return Model(os.path.join(config.workdir, command.CLASSIFIER))
 
 
 def train_classifier(
@@ -196,6 +195,10 @@ def train_classifier(
         >>> model.predict("my_pictures/red/3.png")[0].label
         'red'
     """
+    from cpc_tf.core.commands import TASKS
+    from cpc_tf.training.workdir import REFIT
+    from cpc_tf.use.model import Model
+
     preset = preset_of(preset, "efficient")
     task = TASKS.get(preset.rpartition("/")[2].partition("_")[0])
     if task is None or task.name not in ("linear", "efficient"):
@@ -216,24 +219,6 @@ def train_classifier(
         step = trained[-1]["steps"] if trained else result.get("steps")
         about = {"step": step, "refit_labels": result.get(REFIT, {}).get("num_train_labels")}
         return Model(_exported(config.workdir, "classifier.json", about))
-
-
-def load_encoder(path: str | os.PathLike[str]) -> Encoder:
-    """Loads an encoder that `pretrain` or `cpc-tf export` wrote, or another TF-Hub module of images.
-
-    Args:
-      path: directory of the module, or the name of one that comes with the code, such as 'imagenette_128px'.
-
-    Raises:
-      ConfigError: there is no such module.
-
-    Example:
-
-        >>> import cpc_tf
-        >>> cpc_tf.load_encoder("imagenette_128px").card.geometry.image_size
-        128
-    """
-    return Encoder(path)
 
 
 def predict(
@@ -261,14 +246,16 @@ def predict(
       ConfigError: a setting cannot work, or there is no such model.
       NotWritten: an output cannot be written.
     """
+    from cpc_tf.use import predict as command
+    from cpc_tf.use.model import Model
+    from cpc_tf.use.predict_config import PredictConfig
+
     opened = model if isinstance(model, Model) else None
     defaults = (
         {"model": opened.path, "least_score": opened.least_score} if opened else {"model": model}
     )
     config = settings_of(PredictConfig, None, {**defaults, "pictures": _path(pictures), **settings})
-    return predict_run.predict(
-        config, _tell(verbose), opened, None if config.pictures else pictures
-    )
+    return command.predict(config, _tell(verbose), opened, None if config.pictures else pictures)
 
 
 def embed(
@@ -277,7 +264,7 @@ def embed(
     *,
     verbose: bool = False,
     **settings: Any,
-) -> embed_run.Embedding:
+) -> Embedding:
     """Encodes pictures; as settings ask, writes features, a map, near duplicates, and which pictures to label first.
 
     Args:
@@ -303,6 +290,9 @@ def embed(
         >>> open("to_label.csv").read().count(".png")
         4
     """
+    from cpc_tf.use import embed as command
+    from cpc_tf.use.embed_config import EmbedConfig
+
     opened = encoder if isinstance(encoder, Encoder) else None
     defaults = {name: getattr(opened, name) for name in ("seed", "image_size") if opened}
     path = opened.path if opened else encoder
@@ -311,7 +301,7 @@ def embed(
     )
     if any(getattr(config, name) != value for name, value in defaults.items()):
         opened = None  # these settings make it another one
-    return embed_run.embed(config, _tell(verbose), opened, None if config.pictures else pictures)
+    return command.embed(config, _tell(verbose), opened, None if config.pictures else pictures)
 
 
 def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any]) -> Any:
@@ -392,12 +382,11 @@ def running(verbose: bool) -> Iterator[None]:
 
 def _exported(workdir: str, card: str, about: Mapping[str, Any]) -> str:
     """Exports the run of a directory unless its module has these entries in its card; returns the directory."""
+    from cpc_tf.export.run import export_into
+
     module = os.path.join(workdir, MODULE)
     if os.path.isdir(module):
-        found = read_json(os.path.join(module, card))
-        if all(found.get(name) == value for name, value in about.items()):
+        written = read_json(os.path.join(module, card))
+        if all(written.get(name) == value for name, value in about.items()):
             return module
-        shutil.rmtree(module)  # of another step
-    with tf.device("/cpu:0"):  # where it is checked: a GPU would round differently
-        export(ExportConfig(workdir=workdir, output=module))
-    return module
+    return export_into(workdir, MODULE)

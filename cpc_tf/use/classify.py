@@ -8,24 +8,23 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from cpc_tf.classify.config import ClassifyConfig
 from cpc_tf.classify.run import learn
 from cpc_tf.core.files import read_json
+from cpc_tf.core.locks import locked
 from cpc_tf.core.progress import waiting_for
 from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.data import pictures
 from cpc_tf.data.pictures import Images
-from cpc_tf.export.config import ExportConfig
-from cpc_tf.export.run import export
-from cpc_tf.training.workdir import locked
-from cpc_tf.use import formats
-from cpc_tf.use.model import Record
-from cpc_tf.use.predict import predict
+from cpc_tf.export.run import export_into
 from cpc_tf.use.predict_config import STDOUT, PredictConfig
+
+if TYPE_CHECKING:
+    from cpc_tf.use.model import Record
 
 CLASSIFIER = "classifier"  # the module in the directory
 Tell = Callable[[str], None]
@@ -61,7 +60,11 @@ def classify(
     """
     has_new = bool(config.pictures) or images is not None
     prediction = PredictConfig(pictures=config.pictures, output=config.output, sheet=config.sheet)
-    formats.check_new(config.output)
+    if has_new:
+        from cpc_tf.use import formats
+        from cpc_tf.use.predict import predict
+
+        formats.check_new(config.output)
     if config.pictures not in ("", "-"):  # standard input can be read only once
         pictures.find(config.pictures)
     with _directory(config.workdir, has_new) as workdir:
@@ -71,7 +74,8 @@ def classify(
                 "the classifier is not kept; --workdir=runs/mine/classify keeps it, and --pictures=... uses it"
             )
             return result, []
-        model = _exported(workdir)
+        with waiting_for("checking the classifier as a module"):
+            model = export_into(workdir, CLASSIFIER)
         if config.workdir:
             tell(f"{model}: the classifier; cpc-tf predict --model={model} uses it again")
         if not has_new:
@@ -98,22 +102,3 @@ def _directory(workdir: str, is_needed: bool) -> Iterator[str]:
                 "workdir", workdir, f"holds a run of cpc-tf {task}; take another --workdir"
             )
         yield workdir
-
-
-def _exported(workdir: str) -> str:
-    """Exports the run as a checked module, in place of an earlier one, and returns its directory."""
-    module = os.path.join(workdir, CLASSIFIER)
-    new, old = f"{module}.new", f"{module}.old"
-    for leftover in filter(tf.io.gfile.exists, (new, old)):  # of a process that was killed
-        tf.io.gfile.rmtree(leftover)
-    with (
-        tf.device("/cpu:0"),
-        waiting_for("checking the classifier as a module"),
-    ):  # a GPU would round differently
-        export(ExportConfig(workdir=workdir, output=new))
-    if replaces := tf.io.gfile.exists(module):
-        tf.io.gfile.rename(module, old)
-    tf.io.gfile.rename(new, module)
-    if replaces:
-        tf.io.gfile.rmtree(old)
-    return module

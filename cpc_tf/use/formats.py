@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import fcntl
 import itertools
 import json
 import os
@@ -18,6 +17,7 @@ import tensorflow as tf
 import yaml
 
 from cpc_tf.core.files import NotWritten, read_json, reason, to_json, write_file, writing
+from cpc_tf.core.locks import lock
 from cpc_tf.core.settings import ConfigError, Stopped
 from cpc_tf.core.termination import Interrupted
 from cpc_tf.core.texts import csv_lines, escaped, listed, name_lines
@@ -147,12 +147,8 @@ def _growing(path: str) -> Iterator[Callable[[str], None]]:
 
 def _is_mine(file: BinaryIO, path: str) -> bool:
     """Locks a file until it is closed; returns False if another process holds it, or has renamed it meanwhile."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock(file, wait=False):
         return False
-    except OSError:  # some network file systems have no locks
-        return True
     return os.path.exists(path) and os.path.samestat(os.fstat(file.fileno()), os.stat(path))
 
 

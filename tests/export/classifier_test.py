@@ -196,8 +196,8 @@ def test_a_run_on_the_upper_8_bits_keeps_them():
     """Exactly, as an intensity range, which `predict` reads from the card, too."""
     image = np.arange(2**16, dtype=np.uint16).reshape(256, 256, 1).repeat(3, -1)
     run = replace(LinearConfig(), sixteen_bit="full", augment="none")
-    upper_bits = classifier._measured({}, run)["intensity_range"]
+    upper_bits = classifier.measured({}, run)["intensity_range"]
     np.testing.assert_array_equal(
         decode(tf.io.encode_png(image), intensity_range=upper_bits), image // 256
     )
-    assert classifier._measured({}, replace(run, sixteen_bit="range"))["intensity_range"] is None
+    assert classifier.measured({}, replace(run, sixteen_bit="range"))["intensity_range"] is None

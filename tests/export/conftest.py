@@ -16,7 +16,7 @@ from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export import verify
 from cpc_tf.export.classifier import Classifying, HubClassifier, save
-from cpc_tf.export.run import EXPORTERS, ExportConfig, export
+from cpc_tf.export.run import ExportConfig, export, exporter
 from cpc_tf.training.workdir import read_config, read_task
 from tests import modules, processes
 from tests.conftest import make_tiny
@@ -177,7 +177,7 @@ def colours_module(tmp_path_factory):
 def made(workdir, step=0, weights="averaged", part="encoder"):
     """What would be written for a run: neither saved nor checked."""
     task = read_task(str(workdir))
-    return EXPORTERS[part][task.name](
+    return exporter(part, task.name)(
         read_config(str(workdir), task.config), str(workdir), step, weights
     )
 

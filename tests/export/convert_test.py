@@ -202,7 +202,7 @@ def test_what_differs_is_not_written(hub_dir, tmp_path, monkeypatch):
 def test_modules_that_cannot_be_converted(
     hub_dir, colours_module, pictures, tmp_path, tmp_path_factory, monkeypatch
 ):
-    monkeypatch.setattr(run, "check_installed", lambda format: None)
+    monkeypatch.setattr(formats, "check_installed", lambda format: None)
     trees = write_pictures(
         tmp_path_factory.mktemp("pictures") / "trees", {"val": 1}, names=("oak", "red")
     )

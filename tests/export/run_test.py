@@ -9,13 +9,13 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf.core.files import NotWritten, write_file
+from cpc_tf.core.files import NotWritten, write_file, written_aside
 from cpc_tf.core.settings import ConfigError, to_flagfile, unflatten
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export import run
 from cpc_tf.export.config import RuntimeConfig
-from cpc_tf.export.run import ExportConfig, written_aside
+from cpc_tf.export.run import ExportConfig
 from cpc_tf.export.shared import Export
 from cpc_tf.export.verify import NotVerified
 from cpc_tf.linear.config import LinearConfig
@@ -228,8 +228,8 @@ def test_failed_check_leaves_nothing(of_linear, tmp_path, monkeypatch):
     def fail(*arguments):
         raise NotVerified("the output differs")
 
-    made = Export("encoder", tf.Module(), tf.saved_model.save, {}, "", dict, "")
-    monkeypatch.setitem(run.EXPORTERS["all"], "linear", lambda *_: made)
+    made = Export("classifier", tf.Module(), tf.saved_model.save, {}, "", dict, "")
+    monkeypatch.setattr(run, "exporter", lambda *_: lambda *_: made)
     monkeypatch.setattr(run, "verify", fail)
     with pytest.raises(
         NotVerified, match="--output=.*failed its check: the output differs"
@@ -241,11 +241,11 @@ def test_failed_check_leaves_nothing(of_linear, tmp_path, monkeypatch):
 
 def test_interrupted_export_leaves_nothing_and_output_that_appeared_meanwhile_is_kept(tmp_path):
     output = tmp_path / "hub"
-    with pytest.raises(KeyboardInterrupt), written_aside(str(output)) as directory:  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), written_aside(str(output), "output") as directory:  # noqa: PT012
         open(os.path.join(directory, "half"), "w").close()
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
-    with pytest.raises(NotWritten, match="cannot be written"), written_aside(str(output)):  # noqa: PT012
+    with pytest.raises(NotWritten, match="cannot be written"), written_aside(str(output), "output"):  # noqa: PT012
         output.mkdir()
         (output / "precious").write_text("mine")
     assert os.listdir(tmp_path) == ["hub"]

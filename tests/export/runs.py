@@ -20,7 +20,7 @@ from cpc_tf.linear.run import augment_of, geometry_of
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import Pretraining, build_model
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.phases import REFIT
+from cpc_tf.training.workdir import REFIT
 from tests.detect.samples import SMALL, detector_training
 
 IMAGES = np.random.default_rng(1).uniform(size=[2, 32, 24, 3]).astype(np.float32)

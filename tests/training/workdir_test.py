@@ -2,18 +2,15 @@
 
 import os
 import pathlib
-import signal
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
 
 import cpc_tf
 from cpc_tf.core import cli
-from cpc_tf.core.files import NotWritten, read_json, write_file
+from cpc_tf.core.files import read_json, write_file
+from cpc_tf.core.locks import locked
 from cpc_tf.core.settings import ConfigError, replace
-from cpc_tf.export.run import written_aside
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
@@ -21,7 +18,8 @@ from cpc_tf.training import provenance
 from cpc_tf.training import workdir as workdirs
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import UsualTraining
-from cpc_tf.training.workdir import OutOfMemory, Workdir, locked, open_run, read_config, read_task
+from cpc_tf.training.session import OutOfMemory, open_run
+from cpc_tf.training.workdir import Workdir, read_config, read_task
 
 
 @pytest.fixture
@@ -126,7 +124,7 @@ def test_records_end_where_they_are_damaged(config, run, tail):
 def test_a_run_that_goes_on_with_another_tensorflow_says_so_once(
     config, caplog, found, step, warned
 ):
-    workdirs._warn_once.cache_clear()
+    workdirs.warn_once.cache_clear()
     workdir = Workdir(config, "pretrain")
     write_file(workdir.file("run.json"), found)
     with caplog.at_level("WARNING", "absl"):
@@ -205,7 +203,7 @@ def test_epochs_beside_steps_change_no_length(config):
 
 
 def test_who_is_not_the_chief_prints_nothing(config, monkeypatch, capsys):
-    monkeypatch.setattr(workdirs, "is_chief", lambda strategy: False)
+    monkeypatch.setattr("cpc_tf.training.session.is_chief", lambda strategy: False)
     with open_run(config, "pretrain"):
         print("of a worker")
     assert capsys.readouterr().out == ""
@@ -268,18 +266,6 @@ def test_what_killed_processes_left_is_removed(config, run):
     assert not (run / "checkpoints/step_00000008_temp").exists()
 
 
-def test_what_killed_exports_left_is_removed(tmp_path):
-    left, new, other = (tmp_path / name for name in ("hub.17.tmp", "hub.18.tmp", "hub.old.tmp"))
-    for path in (left, new, other):
-        path.mkdir()
-        (path / "saved_model.pb").write_text("")
-    for path in (left / "saved_model.pb", left, other):
-        os.utime(path, (0, 0))
-    with written_aside(f"{tmp_path}/hub") as aside:
-        assert aside
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["hub", "hub.18.tmp", "hub.old.tmp"]
-
-
 @pytest.mark.parametrize(
     "error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "OOM\nmore")]
 )
@@ -288,21 +274,6 @@ def test_too_little_memory_is_one_line(config, error):
     with pytest.raises(OutOfMemory, match=said) as ended, open_run(config, "pretrain"):
         raise error
     assert ended.value.status == 5
-
-
-def test_files_are_whole_or_absent(tmp_path):
-    path = tmp_path / "deep" / "result.json"
-    for content in ('{"a": 1}', b'{"a": 2}'):
-        write_file(str(path), content)
-    assert read_json(str(path)) == {"a": 2}
-    (tmp_path / "deep" / "folder").mkdir()
-    for place in (f"{path}/below", f"{tmp_path}/deep/folder"):
-        with pytest.raises(
-            NotWritten, match="cannot be written .*; what was saved before is whole"
-        ) as error:
-            write_file(place, "x")
-    assert error.value.status == 4
-    assert sorted(os.listdir(tmp_path / "deep")) == ["folder", "result.json"]
 
 
 @pytest.mark.parametrize(
@@ -319,68 +290,9 @@ def test_no_run_of_a_known_task_is_one_line(content, tmp_path):
         read_task(str(tmp_path))
 
 
-HOLD = """
-import fcntl, sys, time
-file = open(sys.argv[1] + "/lock", "a+")
-fcntl.flock(file, fcntl.LOCK_EX)
-file.write("process 17 on elsewhere\\n"); file.flush()
-print("held", flush=True)
-time.sleep(60)
-"""
-
-
-def enter(directory):
-    with locked(str(directory)):
-        pass
-
-
-def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
-    try:
-        process.stdout.readline()
-        refused(lambda: enter(tmp_path), "process 17 on elsewhere is at work there")
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    with locked(str(tmp_path)):
-        assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
-        refused(lambda: enter(tmp_path), f"process {os.getpid()}")
-        (tmp_path / "result").touch()
-    assert (tmp_path / "lock").exists()
-    enter(tmp_path)
-
-
-def test_a_run_that_leaves_nothing_leaves_no_directory(tmp_path):
-    with locked(f"{tmp_path}/a/run"):
-        assert (tmp_path / "a/run/lock").exists()
-    assert not (tmp_path / "a/run").exists()
-
-
 def test_a_run_is_refused_before_anything_is_built(tmp_path):
     config = cli.parse(PretrainConfig, [f"--workdir={tmp_path}/run", "--encoder=small"])
     with locked(config.workdir):
         refused(lambda: pretrain(config), f"--workdir=.*process {os.getpid()} .* is at work there")
     (tmp_path / "run").write_text("")
     refused(lambda: pretrain(config), "--workdir=.*cannot be written to")
-    (tmp_path / "lock").mkdir()
-    for place in (tmp_path, "file:///proc/nope/run", "nosuch://bucket/run"):
-        refused(lambda place=place: enter(place), f"^--workdir={place}: cannot be written to ")
-
-
-def test_a_second_process_in_a_bucket_is_a_warning(tmp_path, caplog):
-    bucket = f"file://{tmp_path}"  # an address like a bucket's
-    with locked(bucket):
-        assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
-        assert not caplog.records
-        enter(bucket)
-    assert "another process is at work there or was killed; only one may write" in caplog.text
-    assert not (tmp_path / "lock").exists()
-
-
-def test_a_file_system_without_locks_is_a_warning(tmp_path, monkeypatch, caplog):
-    def none(*_):
-        raise OSError(95, "Operation not supported")
-
-    monkeypatch.setattr(workdirs.fcntl, "flock", none)
-    with locked(str(tmp_path)):
-        assert "no lock can be had here" in caplog.text
