@@ -174,7 +174,7 @@ def efficient_run(config, phase, steps=(2,)):
     write_file(
         f"{folder}/run.flags", to_flagfile(replace(config, batch_size=4))
     )  # the search chose them
-    phases = {phase: {"steps": steps[-1], "top1": 0.75, "top5": 1.0}}
+    phases = {phase: {"steps": steps[-1], "top1": 0.75}}
     found = {"identity": maps.identity.to_json(), "phases": phases}
     if config.labels.refit:
         os.renames(folder, os.path.join(config.workdir, REFIT, phase))
