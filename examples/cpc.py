@@ -23,7 +23,7 @@ import pathlib
 import tensorflow as tf
 from tensorflow import keras
 
-if keras.__version__ >= "3":  # TF-Hub needs Keras 2, which is then a package of its own
+if hasattr(keras, "version"):  # Keras 3: TF-Hub needs Keras 2, which is then a package of its own
     import tf_keras as keras
 
 
@@ -38,8 +38,6 @@ class Config:
 
     # ResNet-161. Of each stack: blocks, channels inside a block and behind it (the last are D).
     stacks: tuple = ((3, 64, 256), (4, 128, 512), (46, 512, 4096))
-    stem_kernel: int = 7
-    stem_pool: bool = True
 
     context_dim: int = 256
     target_dim: int = 64  # T
@@ -58,18 +56,16 @@ class Config:
 
 PAPER = Config()
 SMALL = Config(
-    resize=112,
-    crop=96,
+    resize=128,
+    crop=112,
     patch=32,
     stride=16,
     stacks=((1, 16, 64), (1, 32, 128), (1, 64, 256)),
-    stem_kernel=3,
-    stem_pool=False,
     context_dim=64,
     steps_to_ignore=1,
     steps_to_predict=2,
     batch_size=16,
-    learning_rate=4e-3,
+    learning_rate=2e-3,
     polyak_decay=0.9,
 )
 
@@ -173,8 +169,8 @@ class Encoder(keras.Model):
 
     def __init__(self, config):
         super().__init__()
-        self.stem = EncoderConv2D(64, config.stem_kernel, 2)
-        self.pool = keras.layers.MaxPool2D(3, 2, "same") if config.stem_pool else None
+        self.stem = EncoderConv2D(64, 7, 2)
+        self.pool = keras.layers.MaxPool2D(3, 2, "same")
         self.blocks = []
         for stack, (blocks, bottleneck, width) in enumerate(config.stacks):
             stride = 1 if stack == 0 else 2
@@ -185,11 +181,10 @@ class Encoder(keras.Model):
 
     def call(self, images):
         x = self.stem(2 * images - 1)  # [N, S/2, S/2, 64]
-        if self.pool:
-            x = self.pool(x)
+        x = self.pool(x)  # [N, S/4, S/4, 64]
         for block in self.blocks:
             x = block(x)
-        x = tf.nn.relu(self.norm(x))  # [N, S/16, S/16, D] of the paper's sizes: a patch has 5 x 5
+        x = tf.nn.relu(self.norm(x))  # [N, S/16, S/16, D]: 5 x 5 of a patch of 80 px
         return tf.reduce_mean(x, [1, 2])
 
 
@@ -305,7 +300,7 @@ def train(files, config, steps):
         ema_momentum=config.polyak_decay,
     )
 
-    @tf.function
+    @tf.function(autograph=False)  # traced sooner; no branch depends on a tensor
     def train_step(patches):
         with tf.GradientTape() as tape:
             loss = model(patches)
@@ -346,7 +341,7 @@ def export(encoder, folder):
         regularization_losses=[],
     )
     images = tf.TensorSpec([None, None, None, 3], tf.float32)
-    module.__call__ = tf.function(lambda images: encoder(images), input_signature=[images])
+    module.__call__ = tf.function(encoder.call, [images], autograph=False)
     tf.saved_model.save(module, folder)
 
 
@@ -362,11 +357,10 @@ def to_grey(patch):
 
 
 def affine(patch, a=1.0, b=0.0, c=0.0, d=0.0, e=1.0, f=0.0):
-    """Shows at (x, y), from the middle, what was at (a x + b y + c P, d x + e y + f P), or grey."""
+    """Shows at (x, y) what was at (a x + b y + c P, d x + e y + f P); grey where nothing was."""
     side = patch.shape[0]
-    middle = (side - 1) / 2
-    c = c * side + middle * (1 - a - b)
-    f = f * side + middle * (1 - d - e)
+    c = c * side + (a + b - 1) / 2  # coordinates are those of the middles of pixels
+    f = f * side + (d + e - 1) / 2
     transformed = tf.raw_ops.ImageProjectiveTransformV3(
         images=patch[None],
         transforms=tf.stack([a, b, c, d, e, f, 0.0, 0.0])[None],
@@ -379,7 +373,9 @@ def affine(patch, a=1.0, b=0.0, c=0.0, d=0.0, e=1.0, f=0.0):
 
 
 def rotate(patch, angle):
-    return affine(patch, a=tf.cos(angle), b=tf.sin(angle), d=-tf.sin(angle), e=tf.cos(angle))
+    """Counter-clockwise about the middle of the patch."""
+    cos, sin = tf.cos(angle), tf.sin(angle)
+    return affine(patch, cos, -sin, (1 - cos + sin) / 2, sin, cos, (1 - cos - sin) / 2)
 
 
 def auto_contrast(patch):
@@ -410,9 +406,10 @@ def blend(start, patch, factor):
 
 
 def smooth(patch):
+    padded = tf.pad(patch, [[1, 1], [1, 1], [0, 0]], "SYMMETRIC")
     kernel = tf.constant([[1.0, 1.0, 1.0], [1.0, 5.0, 1.0], [1.0, 1.0, 1.0]]) / 13
     kernel = tf.tile(kernel[:, :, None, None], [1, 1, 3, 1])  # [3, 3, 3, 1]
-    return tf.nn.depthwise_conv2d(patch[None], kernel, [1, 1, 1, 1], "SAME")[0]
+    return tf.nn.depthwise_conv2d(padded[None], kernel, [1, 1, 1, 1], "VALID")[0]
 
 
 # AutoAugment (Cubuk et al. 2018, Table 6), without Cutout and SamplePairing, over the whole ranges.

@@ -1,12 +1,14 @@
-"""docs/extending.md: its encoder and objective are a file and an entry, its operation an entry; one run has all."""
+"""docs/extending.md: its parts train CPC; its encoder and objective are a file and an entry, its operation an entry; one run has all."""
 
 import json
+import math
 import re
 import subprocess
 import sys
 
 import pytest
 
+from tests import samples
 from tests.binaries import ROOT
 
 # Two packages with one more directory each, as if the files lay in them.
@@ -52,15 +54,31 @@ print(json.dumps([result["identity"], difference, kinds, refused, levels]))
 """
 
 
+PARTS, *ADDITIONS = re.findall(
+    r"```python\n(.*?)```", (ROOT / "docs/extending.md").read_text(), re.DOTALL
+)
+
+
 @pytest.mark.slow
-def test_the_examples_run(tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/extending.md").read_text(), re.DOTALL)
+def test_the_parts_make_cpc(tmp_path, capsys):
+    parts = {}
+    exec(PARTS, parts)
+    images = samples.write_pictures(tmp_path, {"train": 2})
+    features = parts["train"](images, steps=1, batch_size=4)
+    assert features.shape == [6, 256]
+    [loss] = re.findall(r"step 1: loss ([\d.]+)", capsys.readouterr().out)
+    # In four directions with two offsets each: a guess among 25 patches of 4 images.
+    assert float(loss) == pytest.approx(4 * 2 * math.log(4 * 25), rel=0.02)
+
+
+@pytest.mark.slow
+def test_the_additions_run(tmp_path):
     encoder = ("cpc_tf.encoders.networks/convnet.py", "convnet_entry.py")
     others = "cpc_tf.objectives.others"
     above = (f"{others}/above_config.py", "above_entry.py", f"{others}/above.py")
     files = (*encoder, *above, "gamma.py")
-    assert len(blocks) == len(files)
-    for name, code in zip(files, blocks):
+    assert len(ADDITIONS) == len(files)
+    for name, code in zip(files, ADDITIONS):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(code)
     done = subprocess.run(
