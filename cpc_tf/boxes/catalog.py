@@ -23,7 +23,7 @@ from cpc_tf.data import table as tables
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.folder import Files, FolderSource
-from cpc_tf.data.source import About, SplitError, named_by
+from cpc_tf.data.source import SplitError, SplitInfo, named_by
 from cpc_tf.data.splits import Split, with_test
 from cpc_tf.data.table import Table
 
@@ -272,7 +272,7 @@ def _usable(
     split: str,
     asked: Collection[str],
     boxes: bool,
-) -> tuple[check.Usable, About]:
+) -> tuple[check.Usable, SplitInfo]:
     """Returns the usable images of a split, and information on the split for the user.
 
     `boxes` says whether only images with a readable annotation are usable.
@@ -305,7 +305,7 @@ def _usable(
     counts = {}
     if not folder.lists:
         counts = {name: len(of_split) for name, of_split in table.splits.items()}
-    about = About("+".join(piece.text for piece in pieces), counts, table.notes)
+    about = SplitInfo("+".join(piece.text for piece in pieces), counts, table.notes)
     return check.usable(table, sound, data.sixteen_bit), about
 
 

@@ -60,7 +60,7 @@ def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
     if bare := source.about.bare:
         # Whether these teach the classifier is said when it is known, see `described`.
         source.about = source.about._replace(notes=(*source.about.notes, bare), bare="")
-    tell(catalog.summarized(config.data, [catalog.used_of("split", config.data.split, source)]))
+    tell(catalog.summarized(config.data, [catalog.summary_of("split", config.data.split, source)]))
     encoder = PictureEncoder(config.encoder, config.endpoint, config.image_size, config.seed)
     source.intensity_range = encoder.intensity_range or source.intensity_range
     tell(f"features: {encoder.what}")

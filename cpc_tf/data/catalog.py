@@ -11,7 +11,7 @@ from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import escaped, listed, one_line
 from cpc_tf.data import classes, folder, names, pool
 from cpc_tf.data.config import DataConfig, PicturesConfig
-from cpc_tf.data.source import About, Source, SplitError, named_by
+from cpc_tf.data.source import Source, SplitError, SplitInfo, named_by
 from cpc_tf.data.splits import read as read_folder
 
 MOST_LINES = 20  # of a summary
@@ -105,7 +105,9 @@ def open_pair(data: DataConfig, test_split: str, validation_split: str = "") -> 
     flags = {"split": data.split, "test_split": test_split}
     flags |= {"validation_split": validation_split} if validation_split else {}
     sources = _open_together(data, flags)
-    used = [used_of(flag, split, source) for (flag, split), source in zip(flags.items(), sources)]
+    used = [
+        summary_of(flag, split, source) for (flag, split), source in zip(flags.items(), sources)
+    ]
     for part, source in zip(used, sources):
         bare = part.images - sum(part.counts.values())
         if part.counts and bare > 0 and not source.multi_label:
@@ -168,7 +170,7 @@ def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
     return sources
 
 
-class Used(NamedTuple):
+class SplitSummary(NamedTuple):
     """A split of a run.
 
     Attributes:
@@ -183,23 +185,23 @@ class Used(NamedTuple):
 
     flag: str
     split: str
-    about: About
+    about: SplitInfo
     images: int
     counts: Mapping[str, int] = {}
     unit: str = "images"
     classes: int = 0
 
 
-def used_of(flag: str, split: str, source: Source) -> Used:
+def summary_of(flag: str, split: str, source: Source) -> SplitSummary:
     """Returns what the summary says about a split that a flag named."""
     counts = source.class_counts() if source.class_names else None
     counted = {} if counts is None else dict(zip(source.class_names, counts.tolist()))
-    return Used(
+    return SplitSummary(
         flag, split, source.about, source.num_examples, counted, classes=len(source.class_names)
     )
 
 
-def summarized(data: DataConfig, used: Sequence[Used], lines: Sequence[str] = ()) -> str:
+def summarized(data: DataConfig, used: Sequence[SplitSummary], lines: Sequence[str] = ()) -> str:
     """Returns what the start of a run says of its data, a text of at most 20 lines.
 
     Args:

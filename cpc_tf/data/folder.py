@@ -13,7 +13,7 @@ from cpc_tf.core.texts import listed
 from cpc_tf.data import check, classes, draws, names, walk
 from cpc_tf.data.config import ASK, DataConfig
 from cpc_tf.data.decode import IntensityRange
-from cpc_tf.data.source import NO_LABEL, About, Indexed, IndexedSource, SplitError
+from cpc_tf.data.source import NO_LABEL, Indexed, IndexedSource, SplitError, SplitInfo
 from cpc_tf.data.splits import Split, select
 from cpc_tf.data.table import Table
 
@@ -142,14 +142,14 @@ def open_folder(
     numbered = (None, ()) if why_not else (known_classes.labels, known_classes.names)
     source = FolderSource(table, rows, intensity_range, *numbered)
     counts = {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
-    source.about = About(text, counts, tuple(notes), bare, why_not)
+    source.about = SplitInfo(text, counts, tuple(notes), bare, why_not)
     return source
 
 
 def _with_labels(
     table: Table, pieces: Sequence[Split], known: classes.Classes, labelled: bool, doubtful: str
 ) -> tuple[list[int], str, list[str], str]:
-    """Returns the rows of a split to use, why they have no labels ('' if they have), notes, and `About.bare`."""
+    """Returns the rows of a split to use, why they have no labels ('' if they have), notes, and `SplitInfo.bare`."""
     rows = np.sort(np.concatenate([piece.rows for piece in pieces]))
     split, notes, bare = "+".join(piece.text for piece in pieces), [*table.notes], ""
     if table.base:

@@ -21,10 +21,10 @@ from cpc_tf.data.source import (
     NO_LABEL,
     SHARDS,
     WINDOW,
-    About,
     Examples,
     Select,
     SplitError,
+    SplitInfo,
     random_key,
 )
 
@@ -72,7 +72,7 @@ class Records(Examples):
         self._takes = np.array([piece.take for piece in instructions], np.int64)
         self._window, self._begin, self._info = window, 0, builder.info
         self._largest = int(self._takes.max())
-        self.about = About(
+        self.about = SplitInfo(
             "", {name: builder.info.splits[name].num_examples for name in builder.info.splits}
         )
 

@@ -69,7 +69,7 @@ def named_by(flag: str) -> Iterator[None]:
         raise SplitError(error.split, error.reason, flag) from error
 
 
-class About(NamedTuple):
+class SplitInfo(NamedTuple):
     """Information on a split for the user."""
 
     split: str = ""  # its name in the dataset, if that may differ from the one asked for
@@ -86,7 +86,7 @@ class Examples(abc.ABC):
 
     num_examples: int
     class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
-    about = About()
+    about = SplitInfo()
     edition, marked = "", "label"  # see `inventory`
     intensity_range: decode.IntensityRange | None = (
         None  # of images of more than 8 bits, see `decode.decode`

@@ -49,17 +49,24 @@ def find(data: DataConfig) -> Table:
         raise ConfigError(
             f"{data.flag}: no images in it or in its folders; extensions that are read: {kinds}"
         )
+    takes_tables = isinstance(data, PicturesConfig)
     base, splits = top_of(paths), split_folders(paths, data)
-    bases = {split: f"{base}{split}/" for split in splits} or {"train": base}
-    splits = splits or {"train": np.arange(len(paths))}
-    files, about = (
+    bases = {split: f"{base}{split}/" for split in splits}
+    untested = ""
+    if not (takes_tables and data.labelled):
+        untested = f"--labelled={data.ref.path} instead tests on a fifth of each class"
+    table = Table(
+        root,
         np.array(paths, object),
-        {"cache_dir": data.data_dir, "max_megapixels": data.max_megapixels},
+        splits or {"train": np.arange(len(paths))},
+        bases or {"train": base},
+        data.flag,
+        base=base,
+        untested=untested,
+        cache_dir=data.data_dir,
+        max_megapixels=data.max_megapixels,
     )
-    table = Table(root, files, splits, bases, data.flag, base, **about)
-    if isinstance(data, PicturesConfig) and data.labels:
-        table = labels.add(table, data)
-    return table
+    return labels.add(table, data) if takes_tables and data.labels else table
 
 
 def divided(table: Table, data: DataConfig) -> Table:
@@ -164,8 +171,8 @@ def _piece(table, part, split, seed):
         if is_test(split) and not any(map(is_test, table.splits)):
             if table.one_test:
                 hint = "; nothing can be held out for a test, since no class there has two images"
-            elif folder.startswith("folder:"):
-                hint = f"; --labelled={folder.partition(':')[2]} instead tests on a fifth of each class"
+            elif table.untested:
+                hint = f"; {table.untested}"
         if not hint and not any(map(names.meaning, table.splits)):
             first = min(table.splits)
             hint = (

@@ -40,6 +40,7 @@ class Table:
       accepted: bool [N], from --labels: the class is a guess that a person accepted, so that no test is drawn from it.
       by_page: whether people gave labels on the page of `cpc-tf label`, which chose most of the pictures.
       one_test: whether `val` and `test` both mean the only split of these kinds.
+      untested: what else gives a split to test on, for the message that there is none; '' if nothing does.
       notes: lines for the user.
       cache_dir: where findings about its files are kept, see `files.remember`.
       stats: sizes and times of change, int64 [N, 2], see `walk.stats`.
@@ -62,6 +63,7 @@ class Table:
     accepted: np.ndarray | None = None
     by_page: bool = False
     one_test: bool = False
+    untested: str = ""
     notes: tuple[str, ...] = ()
     cache_dir: str = ""
     stats: np.ndarray | None = None

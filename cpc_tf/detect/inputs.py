@@ -98,7 +98,7 @@ def open_data(config: DetectConfig) -> Data:
     ]
     lines += overlap + classes.compare(*of_class, *splits.values(), "objects")
     used = [
-        catalog.Used(flag, split, source.about, source.num_examples, objects, "objects")
+        catalog.SplitSummary(flag, split, source.about, source.num_examples, objects, "objects")
         for (flag, split), source, objects in zip(splits.items(), sources, of_class)
     ]
     return Data(

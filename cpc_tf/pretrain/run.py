@@ -52,12 +52,12 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
         why = "looks up each image by its place in the dataset, and a host reads only its own anyway; leave it out"
         raise ConfigError(f"--share_records: --objective={config.objective.objective} {why}")
     source = probed = catalog.open_source(data, data.split)
-    splits, notes = [catalog.used_of("split", data.split, source)], []
+    splits, notes = [catalog.summary_of("split", data.split, source)], []
     if monitor.probe_every and (monitor.probe_split or data.origin != data.dataset):
         probed = catalog.open_probe(data, monitor.probe_split)
         if probed:
             splits.append(
-                catalog.used_of("probe_split", monitor.probe_split or probed.about.split, probed)
+                catalog.summary_of("probe_split", monitor.probe_split or probed.about.split, probed)
             )
     can_probe = monitor.probe_every and probed and probed.class_names and not probed.multi_label
     if monitor.probe_every and not can_probe:

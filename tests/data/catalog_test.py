@@ -5,11 +5,11 @@ import pytest
 from cpc_tf.boxes.catalog import BoxesFolder
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import catalog, datasets
-from cpc_tf.data.catalog import Used, summarized
+from cpc_tf.data.catalog import SplitSummary, summarized
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.data.folder import FolderSource
-from cpc_tf.data.source import About
+from cpc_tf.data.source import SplitInfo
 from tests import samples
 from tests.boxes.samples import open_boxes
 
@@ -117,15 +117,15 @@ SPLITS = {"train": 50, "valid": 12, "extra": 3, "unlabelled": 200}
 
 
 def test_what_is_used_and_what_is_not():
-    train = Used(
+    train = SplitSummary(
         "split",
         "train",
-        About("train", SPLITS, ("left out: b", "holds: a")),
+        SplitInfo("train", SPLITS, ("left out: b", "holds: a")),
         48,
         {"cat": 20, "dog": 28},
     )
-    valid = Used(
-        "test_split", "val", About("valid", SPLITS, ("holds: a",)), 12, {"cat": 12, "dog": 0}
+    valid = SplitSummary(
+        "test_split", "val", SplitInfo("valid", SPLITS, ("holds: a",)), 12, {"cat": 12, "dog": 0}
     )
     assert summarized(
         DataConfig(dataset="folder:x"), [train, valid], ["learned but never tested: dog"]
@@ -142,8 +142,10 @@ def test_what_is_used_and_what_is_not():
 
 
 def test_splits_of_tfds_syntax_are_used():
-    about = About("", {"train": 50, "validation": 9, "test": 12})
-    text = summarized(DataConfig(), [Used("split", "train[:50%]+test", about, 37, classes=19)])
+    about = SplitInfo("", {"train": 50, "validation": 9, "test": 12})
+    text = summarized(
+        DataConfig(), [SplitSummary("split", "train[:50%]+test", about, 37, classes=19)]
+    )
     assert text.split("\n")[1:] == [
         "  --split=train[:50%]+test: 37 images of 19 classes, not counted since all records would have to be read",
         "  not used: the split validation (9 images)",
@@ -151,7 +153,7 @@ def test_splits_of_tfds_syntax_are_used():
 
 
 def test_it_has_at_most_twenty_lines_of_printable_text():
-    used = [Used("split", "train", About(), 1)]
+    used = [SplitSummary("split", "train", SplitInfo(), 1)]
     lines = summarized(
         DataConfig(dataset="folder:x"), used, [f"line {i}\x1b" * 400 for i in range(50)]
     )

@@ -184,7 +184,7 @@ def test_unlabelled_pictures_beside_labelled_ones(pictures, tmp_path):
         "other/train/3.png",
     }
     assert source.class_names == ()
-    said = catalog.summarized(data, [catalog.used_of("split", "train", source)])
+    said = catalog.summarized(data, [catalog.summary_of("split", "train", source)])
     assert (
         "--split=train (found as train+unlabelled): 15 images without labels: labels are not used"
         in said
@@ -228,7 +228,7 @@ def test_unlabelled_pictures_alone(pictures, tmp_path):
     assert source.names() == sorted([*CLASSES, "loose.png"])
     assert catalog.open_source(data, "unlabelled[:50%]").num_examples == 8
     assert catalog.open_probe(data, "") is None
-    said = catalog.summarized(data, [catalog.used_of("split", "train", source)])
+    said = catalog.summarized(data, [catalog.summary_of("split", "train", source)])
     assert (
         said.split("\n")[-1] == "  not used: --dataset=folder:preset, since --unlabelled is given"
     )
