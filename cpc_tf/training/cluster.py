@@ -1,4 +1,4 @@
-"""The processes of TF_CONFIG that train together: they exchange numbers, agree, and end together."""
+"""The processes of TF_CONFIG that train together: they exchange numbers, agree and end as one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cpc_tf.core import termination
 from cpc_tf.core.settings import ConfigError, RunEnded, Settings, flatten
 from cpc_tf.core.texts import listed, shown
 
-# What the collective operations of the others end with, 20 seconds at most after a process was killed.
+# What collective operations end with, 20 seconds at most after another process was killed.
 _LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -44,7 +44,11 @@ class Member(NamedTuple):
 
 
 def tf_config() -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """Returns ({kind of process: addresses}, this process's 'type' and 'index') of TF_CONFIG. Raises ConfigError."""
+    """Returns ({kind of process: addresses}, this process's 'type' and 'index') of TF_CONFIG.
+
+    Raises:
+      ConfigError: it is not what TensorFlow expects.
+    """
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         config = json.loads(text)
@@ -59,7 +63,7 @@ def tf_config() -> tuple[dict[str, list[str]], dict[str, Any]]:
 
 
 def members() -> tuple[list[Member], int]:
-    """Returns the processes of TF_CONFIG that train, the chief first, and the number of this one among them.
+    """Returns the processes of TF_CONFIG that train, the chief first, and the number of this one.
 
     Raises:
       ConfigError: TF_CONFIG names no such processes, or this process is none of them.
@@ -75,8 +79,8 @@ def members() -> tuple[list[Member], int]:
         raise ConfigError(
             "strategy",
             "multiworker",
-            f"the environment variable TF_CONFIG {missing}; set it as docs/gpu.md shows, or take another --strategy "
-            "for one machine",
+            f"the environment variable TF_CONFIG {missing}; set it as docs/gpu.md shows, or take "
+            "another --strategy for one machine",
         )
     members = [
         Member(kind, index, address)
@@ -108,7 +112,7 @@ def members() -> tuple[list[Member], int]:
 
 
 def connect() -> tf.distribute.Strategy:
-    """Returns the strategy of all processes of TF_CONFIG, once all have started: TensorFlow waits."""
+    """Returns the strategy of all processes of TF_CONFIG, for which TensorFlow waits."""
     processes, _ = members()
     if len(processes) > 1:
         print(f"waiting for {len(processes)} processes of TF_CONFIG to start", flush=True)
@@ -117,7 +121,7 @@ def connect() -> tf.distribute.Strategy:
 
 
 def addresses(strategy: tf.distribute.Strategy) -> list[str]:
-    """Returns the addresses of the processes that train together, the chief's first; empty if there is only one."""
+    """Returns the addresses of the processes, the chief's first; empty if there is only one."""
     together = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     return [member.address for member in members()[0]] if together else []
 
@@ -128,7 +132,7 @@ def process(strategy: tf.distribute.Strategy) -> int:
 
 
 def replica_names(strategy: tf.distribute.Strategy) -> list[str]:
-    """Returns the name of the device of each replica: 'GPU:1', with its host if there are several."""
+    """Returns the device of each replica: 'GPU:1', with its host if there are several."""
     names = []
     for device in strategy.extended.worker_devices:
         spec = tf.DeviceSpec.from_string(device)
@@ -151,7 +155,7 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
 
 
 def total(strategy: tf.distribute.Strategy, value: int) -> int:
-    """Returns the sum of `value` over all processes, once all have called this; `value` itself if there is only one."""
+    """Returns the sum of `value` over all processes, once all have called this."""
     return int(gathered_of_processes(strategy, [value]).sum())
 
 
@@ -196,10 +200,11 @@ def agree(strategy: tf.distribute.Strategy, facts: Callable[[], Mapping[str, obj
 
     Args:
       strategy: of the run.
-      facts: returns {name: value}, with the same names in all processes; it is not called if there is only one.
+      facts: returns {name: value}, with the same names in all processes; not called if there is
+        only one.
 
     Raises:
-      ConfigError: in all processes; it names the facts that differ, with their values in this one.
+      ConfigError: in all processes; it names the facts that differ and their values in this one.
     """
     if len(addresses(strategy)) < 2:
         return
@@ -219,7 +224,8 @@ def agree(strategy: tf.distribute.Strategy, facts: Callable[[], Mapping[str, obj
     raise ConfigError(
         "strategy",
         "multiworker",
-        f"the processes of TF_CONFIG differ in {listed(differ)}; all need the same command, code and data",
+        f"the processes of TF_CONFIG differ in {listed(differ)}; all need the same command, code "
+        "and data",
     )
 
 
@@ -236,7 +242,7 @@ def about_program(task: str) -> dict[str, str]:
 
 
 def about_settings(config: Settings) -> dict[str, object]:
-    """Returns the settings that all processes of a run must share: all but the places of data and runs."""
+    """Returns the settings that all processes must share: all but the places of data and runs."""
     return {f"--{name}": value for name, value in flatten(config).items() if name not in _PLACES}
 
 

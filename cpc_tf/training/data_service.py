@@ -61,7 +61,9 @@ def compute(make: Callable[[], tf.data.Dataset], address: str) -> tf.data.Datase
 
 @contextlib.contextmanager
 def explained(address: str) -> Iterator[None]:
-    """Turns errors of the service inside into those that say what to do; without an address nothing.
+    """Turns errors of the service inside into those that say what to do.
+
+    Without an address nothing is changed.
 
     Raises:
       LostOrder: batches were repeated or skipped.
