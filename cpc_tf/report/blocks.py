@@ -81,45 +81,54 @@ class Gain(NamedTuple):
         return f"{self.bound} {factor}".lstrip()
 
 
-class Row(NamedTuple):
-    """A row of a table, name first. `source`: 'measured', 'gain' or 'aside'; `group`: the heading above."""
-
-    values: Sequence[Any]
-    source: str = "measured"
-    group: str = ""
+ABOUT_ROWS = ("source", "group")  # keys of a row that are no columns
 
 
-class Table(NamedTuple):
-    """A table; see `table`. `name` is that of its CSV file."""
+class TableBlock(NamedTuple):
+    """A table, and its CSV file, of this name.
+
+    A row is {title of a column: value}; the first one names it. Its 'source' is 'measured', if it has none, 'gain' or
+    'aside', its 'group' the heading above.
+    """
 
     name: str
     title: str
-    columns: Sequence[str]
-    rows: Sequence[Row]
+    rows: Sequence[Mapping[str, Any]]
     note: str = ""
+    fold: str = ""
 
     @property
-    def words(self) -> set[int]:
-        """Indices of the columns after the first that hold words."""
-        cells = ((i, value) for row in self.rows for i, value in enumerate(row.values) if i)
-        return {i for i, value in cells if isinstance(value, str) and value[:1].isalpha()}
+    def columns(self) -> list[str]:
+        """The first column, and the others that a measured row fills."""
+        measured = [row for row in self.rows if row.get("source") != "aside"] or self.rows
+        names = dict.fromkeys(name for row in self.rows for name in row if name not in ABOUT_ROWS)
+        first = next(iter(names))
+        filled = {name for row in measured for name, value in row.items() if value is not None}
+        return [name for name in names if name == first or name in filled]
+
+    @property
+    def words(self) -> set[str]:
+        """The columns after the first that hold words."""
+        cells = ((name, row.get(name)) for row in self.rows for name in self.columns[1:])
+        return {name for name, value in cells if isinstance(value, str) and value[:1].isalpha()}
 
     @property
     def data(self) -> list[dict[str, Any]]:
-        """One record for each row, unrounded; each field of a spread or a gain is a column. Spreads are in percent."""
+        """The rows, unrounded; each field of a spread or a gain is a column. Spreads are in percent."""
         records = []
-        for values, source, group in self.rows:
-            records.append({"source": source, "group": group})
-            for column, value in zip(self.columns, values):
-                records[-1] |= _fields(column, value)
+        for row in self.rows:
+            record = {"source": row.get("source", "measured"), "group": row.get("group", "")}
+            for column in self.columns:
+                record |= _fields(column, row.get(column))
+            records.append(record)
         return records
 
 
-class Figure(NamedTuple):
+class FigureBlock(NamedTuple):
     """A PNG with its caption `title`, its description `alt`, and its data.
 
     `more`: further PNGs with the same caption, beside the first where the page is wide, else below it.
-    `photographs`: whether it shows pictures, whose colours are not changed in the dark.
+    `photographs`: whether it shows images, whose colours are not changed in the dark.
     `captions`: the lines below each PNG, if each has its own; these are then small.
     `colors`: names of the colours in it, for the legend.
     """
@@ -133,6 +142,7 @@ class Figure(NamedTuple):
     photographs: bool = False
     captions: Sequence[Sequence[str]] = ()
     colors: Sequence[str] = ()
+    fold: str = ""
 
     @property
     def pngs(self) -> dict[str, bytes]:
@@ -141,28 +151,17 @@ class Figure(NamedTuple):
         return {self.name: self.png, **more}
 
 
-class Commands(NamedTuple):
-    """Commands to copy, each with a line that says what it is for."""
+class ListBlock(NamedTuple):
+    """Lines without a file of their own: (what, value), or (what for, command to copy)."""
 
-    title: str
-    lines: Sequence[tuple[str, str]]  # (what for, command)
-
-
-class Facts(NamedTuple):
-    """What is known of something, without a file of its own: (what, value)."""
-
-    title: str
     lines: Sequence[tuple[str, str]]
+    commands: bool = False
+    fold: str = ""
+    data = ()
 
 
-class Details(NamedTuple):
-    """Blocks that a click on the title shows; printed pages show them."""
-
-    title: str
-    blocks: Sequence[Block]
-
-
-Block = Union[Table, Figure, Commands, Facts, Details]
+# `fold`: a line that shows this block, and those beside it with the same line, when it is clicked; '': always shown.
+Block = Union[TableBlock, FigureBlock, ListBlock]
 
 
 class Finding(NamedTuple):
@@ -184,40 +183,9 @@ class Part(NamedTuple):
     findings: Sequence[Finding] = ()
 
 
-def table(
-    name: str, title: str, columns: Sequence[str], rows: Sequence[Row], note: str = ""
-) -> Table:
-    """Returns a table without the columns that no measured row fills."""
-    measured = [row for row in rows if row.source != "aside"] or rows
-    filled = [
-        i
-        for i in range(len(columns))
-        if not i or any(row.values[i] is not None for row in measured)
-    ]
-    rows = [row._replace(values=[row.values[i] for i in filled]) for row in rows]
-    return Table(name, title, [columns[i] for i in filled], rows, note)
-
-
-def folded_alone(results: Table, count: int) -> Block:
-    """Returns a table, behind a line if it has but one result: that is in the sentence that the page opens with."""
-    return results if count > 1 else Details(f"As a table: {results.title}", [results])
-
-
-def folded(blocks: Sequence[Block], title: str) -> list[Block]:
-    """Returns the first block, and the others behind a line."""
-    return [
-        *blocks[:1],
-        *([Details(f"{len(blocks) - 1} more: {title}", blocks[1:])] if blocks[1:] else []),
-    ]
-
-
-def flat(blocks: Iterable[Block]) -> list[Block]:
-    """Returns all blocks, including those behind details."""
-    return [
-        b
-        for block in blocks
-        for b in (block, *(flat(block.blocks) if isinstance(block, Details) else ()))
-    ]
+def folded_alone(results: TableBlock, count: int) -> TableBlock:
+    """Returns a table, folded if it has but one result: that is in the sentence that the page opens with."""
+    return results if count > 1 else results._replace(fold=f"As a table: {results.title}")
 
 
 def text(value: Any) -> str:
@@ -235,9 +203,9 @@ def text(value: Any) -> str:
     )
 
 
-def notes(values: Iterable[Any]) -> str:
-    """Returns the sentences that explain the spreads of a table: those of several runs, and of few pictures."""
-    spreads = [value for value in values if isinstance(value, Spread)]
+def notes(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Returns the sentences that explain the spreads of a table: those of several runs, and of few images."""
+    spreads = [value for row in rows for value in row.values() if isinstance(value, Spread)]
     over = [
         name for name in SEVERAL if any(value.runs > 1 and value.over == name for value in spreads)
     ]
@@ -314,7 +282,9 @@ class Panels(NamedTuple):
                 entries.values(), entries, loc="outside lower left", ncols=2, fontsize=8.5
             )
 
-    def figure(self, name: str, title: str, width: float, height: float) -> list[Figure]:
+    def figure(
+        self, name: str, title: str, width: float, height: float, fold: str = ""
+    ) -> list[FigureBlock]:
         """Returns a figure for the page with a picture of each panel; its description says where the curves end.
 
         A panel is left out if none of its curves has two points; without any panel there is no figure.
@@ -340,14 +310,15 @@ class Panels(NamedTuple):
         colors = [line.color for _, line in lines if isinstance(line.color, str)]
         colors += ["healthy"] * any(panel in self.healthy for panel in panels)
         return [
-            Figure(
+            FigureBlock(
                 name,
                 title,
                 first,
                 alt,
-                [dict(zip(columns, p)) for p in points],
+                [dict(zip(columns, point)) for point in points],
                 more,
                 colors=colors,
+                fold=fold,
             )
         ]
 
@@ -373,8 +344,7 @@ def classifier_curves(
                 )
     title = f"Training curves of {title}"
     accuracies = {panel: 1.0 for panel in panels if panel.endswith("accuracy")}
-    drawn = Panels(panels, most=accuracies).figure(name, f"{title}.", 4.6, 2.8)
-    return [Details(title, drawn)] if drawn else []
+    return Panels(panels, most=accuracies).figure(name, f"{title}.", 4.6, 2.8, fold=title)
 
 
 def line(label: str, records: Sequence[dict], key: str, color: str | int | float) -> Line:
@@ -394,8 +364,10 @@ def pictures(
     lowest = min((run.get("seed", 0) for run, _ in pngs), default=0)
     pngs = [(run, png) for run, png in pngs if run.get("seed", 0) == lowest]
     named = [(title.format(run.place), png) for run, png in pngs]
-    figures = [
-        Figure(f"{name}-{i}", each, png, alt, photographs=photographs)
-        for i, (each, png) in enumerate(named, 1)
-    ]
-    return folded(figures, name)
+    figures = []
+    for number, (each, png) in enumerate(named, 1):
+        fold = f"{len(named) - 1} more: {name}" if number > 1 else ""
+        figures.append(
+            FigureBlock(f"{name}-{number}", each, png, alt, photographs=photographs, fold=fold)
+        )
+    return figures

@@ -6,7 +6,7 @@ import collections
 from collections.abc import Sequence
 
 from cpc_tf.drawing import plots
-from cpc_tf.report.blocks import BY_CROSS_VALIDATION, Finding, Panels, Part, Row, spread, table
+from cpc_tf.report.blocks import BY_CROSS_VALIDATION, Finding, Panels, Part, TableBlock, spread
 from cpc_tf.report.linear import divided, multi_label
 from cpc_tf.report.methods import methods
 from cpc_tf.report.runs import Run
@@ -27,22 +27,14 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     runs, multi = divided(runs)
     compared = methods(runs)
     rows = [
-        Row([m.title, m.labels, m.spread("top1")])
+        {"Encoder": m.title, "Labels": m.labels, "Right, %": m.spread("top1")}
         for each in compared
         for m in each.by(_labels).values()
     ]
     folds = (
         "By cross-validation: each labelled picture is named by a classifier that has not seen it."
     )
-    beside = [
-        table(
-            "classify",
-            "Classifiers on frozen features",
-            ["Encoder", "Labels", "Right, %"],
-            rows,
-            folds,
-        )
-    ]
+    beside = [TableBlock("classify", "Classifiers on frozen features", rows, folds)]
     measured = [run for run in runs if _curve(run)]
     figures = [
         figure

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.scoring import tested_on
 from cpc_tf.detect.trainee import FROZEN
-from cpc_tf.report.blocks import Finding, Part, Row, folded_alone, notes, pictures, spread, table
+from cpc_tf.report.blocks import Finding, Part, TableBlock, folded_alone, notes, pictures, spread
 from cpc_tf.report.methods import Method, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
@@ -35,16 +35,14 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     if not runs:
         return []
     compared, preset = methods(runs), own_preset(dataset, "detect")
-    rows = [Row(values) for method in compared for values in _cells(method)]
-    values = [value for row in rows for value in row.values]
-    columns = ["Method", "Architecture", *AVERAGES.values(), *BEST.values(), *TESTED.values()]
+    rows = [row for method in compared for row in _rows(method)]
     # Early stopping does not make a run a short one.
     lengths = [(run.get("most_steps", run.get("steps", 0)), run.get("images", 0)) for run in runs]
     short = [shorter(DetectConfig, preset, *length) for length in lengths]
     means = {method.title: str(method.spread("map11")) for method in compared}
     blocks = [
         folded_alone(
-            table("table4", "Object detection", columns, rows, f"{NOTE} {notes(values)}".rstrip()),
+            TableBlock("table4", "Object detection", rows, f"{NOTE} {notes(rows)}".rstrip()),
             len(rows),
         ),
         *pictures(runs, "curves.png", "curves", CURVES, CURVES, photographs=False),
@@ -53,28 +51,19 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     return [Part(40, "detection", "Detection", blocks, findings)]
 
 
-def _cells(method: Method) -> list[list]:
-    """Returns the cells of a method; of runs of two phases the first phase has a row of its own."""
+def _rows(method: Method) -> list[dict]:
+    """Returns the row of a method; of runs of two phases the first phase has a row of its own."""
+    about = {"Architecture": method.architecture or None}
+    tested = {title: method.runs[0].get(name) for name, title in TESTED.items()}
+    scores = {title: method.spread(name) for name, title in AVERAGES.items()}
+    best = [run["best_f1"] for run in method.runs if "best_f1" in run]
+    for name, title in BEST.items():
+        scores[title] = spread(each[name] for each in best)
+    rows = [{"Method": method.title, **about, **scores, **tested}]
     first = [run["phases"][FROZEN] for run in method.runs if FROZEN in run.get("phases", {})]
-    tested = [method.runs[0].get(name) for name in TESTED]
-    found = [run["best_f1"] for run in method.runs if "best_f1" in run]
-    best = [spread(each[name] for each in found) for name in BEST]
-    rows = [
-        [method.title, method.architecture or None, *map(method.spread, AVERAGES), *best, *tested]
-    ]
     if first:
-        fixed = [
-            spread(phase[name] for phase in first if is_number(phase.get(name)))
-            for name in AVERAGES
-        ]
-        rows = [
-            [
-                f"{method.title} (fixed)",
-                method.architecture or None,
-                *fixed,
-                *(None for _ in BEST),
-                *tested,
-            ],
-            *rows,
-        ]
+        scores = dict.fromkeys(scores)
+        for name, title in AVERAGES.items():
+            scores[title] = spread(phase[name] for phase in first if is_number(phase.get(name)))
+        rows.insert(0, {"Method": f"{method.title} (fixed)", **about, **scores, **tested})
     return rows

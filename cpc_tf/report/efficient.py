@@ -10,20 +10,18 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.report.blocks import (
     TRAINING,
     Block,
-    Details,
-    Figure,
+    FigureBlock,
     Finding,
     Gain,
     Panels,
     Part,
-    Row,
-    Table,
+    Spread,
+    TableBlock,
     classifier_curves,
     folded_alone,
     notes,
     percent,
     spread,
-    table,
 )
 from cpc_tf.report.linear import divided, multi_label
 from cpc_tf.report.methods import NO_STACK, Method, Stack, first_steps, methods
@@ -55,8 +53,6 @@ SEARCHED = (
 
 Curve = dict[float, Method]
 """A method's runs at each fraction of the labels, in increasing order."""
-# Rows of tables over fractions of the labels: group, name, source, values by fraction, networks and their size.
-Lines = list[tuple[str, str, str, Mapping[float, Any], Stack]]
 
 
 def interpolated(
@@ -152,7 +148,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         training += classifier_curves(f"training-efficient-{index}", title_of, groups, ordered=True)
     blocks = [
         *figure_1(curves),
-        folded_alone(accuracies(curves), sum(map(len, curves.all))),
+        accuracies(curves),
         *phases(curves),
         *search(runs),
     ]
@@ -207,7 +203,7 @@ def against_labels(
     return Panels(panels, axes, ticks, most=dict.fromkeys(panels, 100))
 
 
-def figure_1(curves: Curves) -> list[Figure]:
+def figure_1(curves: Curves) -> list[FigureBlock]:
     """Returns figure 1 of the paper with our runs; none if no method was measured with several numbers of labels."""
     panels: dict[str, list[plots.Line]] = {}
     for metric, name in curves.metrics.items():
@@ -226,34 +222,30 @@ def figure_1(curves: Curves) -> list[Figure]:
     return against_labels(panels, labels).figure("figure1", title, 5.4, 4)
 
 
-def accuracies(curves: Curves) -> Table:
+def accuracies(curves: Curves) -> TableBlock:
     """Returns the accuracies of all methods with each number of labels, and the gains."""
     labels = {f: point.labels for curve in curves.all for f, point in curve.items()}
-    lines: Lines = [("", "Number of labels", "aside", labels, NO_STACK)]
+    rows = [_over_fractions("Number of labels", labels, source="aside")]
     for metric, title in curves.metrics.items():
         group = f"{title}, % of new pictures"
         for curve in curves.all[::-1]:
-            method, values = (
-                method_of(curve),
-                {f: point.spread(metric) for f, point in curve.items()},
-            )
+            method = method_of(curve)
+            values = {f: point.spread(metric) for f, point in curve.items()}
             name = method.title if method.propagation else f"trained on {method.title} features"
             if method.trained_by == "pixels":
                 name = f"{method.network or 'classifier'} trained on {method.title}"
-            lines.append((group, name, "measured", values, method.stack))
-        lines.append(
-            (group, "Gain", "gain", {f: curves.gain(f, metric) for f in curves.ours}, NO_STACK)
-        )
-    values = [
-        value for _, _, source, at, _ in lines if source == "measured" for value in at.values()
-    ]
-    gains = any(value for _, _, source, at, _ in lines if source == "gain" for value in at.values())
+            rows.append(_over_fractions(name, values, method.stack, group=group))
+        gains = {f: curves.gain(f, metric) for f in curves.ours}
+        if any(gains.values()):
+            rows.append(_over_fractions("Gain", gains, source="gain", group=group))
     both = curves.ours and curves.pixels
     title = (
         f"{method_of(curves.ours).title} against pixels" if both else "Right by number of labels"
     )
-    note = " ".join(filter(None, [notes(values), COMPARED if both else "", GAIN if gains else ""]))
-    return _over_fractions("table2", title, lines, note)
+    has_gain = any(row.get("source") == "gain" for row in rows)
+    note = " ".join(filter(None, [notes(rows), COMPARED if both else "", GAIN if has_gain else ""]))
+    results = TableBlock("table2", title, _ordered(rows), note)
+    return folded_alone(results, sum(map(len, curves.all)))
 
 
 def phases(curves: Curves) -> list[Block]:
@@ -261,43 +253,48 @@ def phases(curves: Curves) -> list[Block]:
     runs = [run for curve in curves.all for point in curve.values() for run in point.runs]
     if not any(len(run.get("phases", {})) > 1 or run.get("propagation") for run in runs):
         return []
-    lines: Lines = []
+    rows = []
     for metric, title in METRICS.items():
-        group = f"{title}, % of new pictures"
         for curve in curves.all[::-1]:
             method = method_of(curve)
             for phase, name in PHASES.items():
                 if phase == "frozen" and method.propagation not in ("", "self_training"):
                     continue  # learns from labels alone
-                values = {}
-                for f, point in curve.items():
-                    stated = [
-                        run.get("phases", {}).get(phase, {}).get(metric) for run in point.runs
-                    ]
-                    sound = [x for x in stated if is_number(x) and 0 <= x <= 1]
-                    values[f] = spread(sound, point.spread("top1").tested, point.over)
-                lines += (
-                    [(group, method.title + name, "measured", values, NO_STACK)]
-                    if any(values.values())
-                    else []
-                )
-    values = [value for _, _, _, at, _ in lines for value in at.values()]
-    note = f"Fixed: the classifier alone is trained. Fine-tuned: then all of it. {notes(values)}".rstrip()
+                values = {f: _of_phase(point, phase, metric) for f, point in curve.items()}
+                if any(values.values()):
+                    group = f"{title}, % of new pictures"
+                    rows.append(_over_fractions(method.title + name, values, group=group))
+    if not rows:
+        return []
+    note = f"Fixed: the classifier alone is trained. Fine-tuned: then all of it. {notes(rows)}".rstrip()
     title = "Fixed and fine-tuned"
-    return [Details(title, [_over_fractions("table3", title, lines, note)])] if lines else []
+    return [TableBlock("table3", title, _ordered(rows), note, fold=title)]
 
 
-def _over_fractions(file: str, title: str, lines: Lines, note: str) -> Table:
-    """Returns a table with a column for each fraction of the labels and the networks, without empty rows."""
-    columns = sorted({f for _, _, _, at, _ in lines for f in at})
-    rows = [
-        Row([name, *map(at.get, columns), *stack], source, group)
-        for group, name, source, at, stack in lines
-        if any(at.values())
-    ]
-    return table(
-        file, title, ["Labels", *map(percent, columns), "Network", "Weights, millions"], rows, note
-    )
+def _of_phase(point: Method, phase: str, metric: str) -> Spread | None:
+    """Returns the spread of a metric at the end of a phase."""
+    stated = [run.get("phases", {}).get(phase, {}).get(metric) for run in point.runs]
+    sound = [share for share in stated if is_number(share) and 0 <= share <= 1]
+    return spread(sound, point.spread("top1").tested, point.over)
+
+
+def _over_fractions(
+    name: str, values: Mapping[float, Any], stack: Stack = NO_STACK, **about: str
+) -> dict[Any, Any]:
+    """Returns a row with a value for each fraction of the labels, and the networks and their size."""
+    network, millions = stack
+    return {"Labels": name, **values, "Network": network, "Weights, millions": millions, **about}
+
+
+def _ordered(rows: Sequence[dict[Any, Any]]) -> list[dict[str, Any]]:
+    """Returns rows of `_over_fractions` whose columns are in increasing order of the fractions, with their titles."""
+    fractions = sorted({name for row in rows for name in row if isinstance(name, float)})
+    ordered = []
+    for row in rows:
+        values = {percent(fraction): row.get(fraction) for fraction in fractions}
+        others = {name: value for name, value in row.items() if not isinstance(name, float)}
+        ordered.append({"Labels": row["Labels"], **values, **others})
+    return ordered
 
 
 def search(runs: Sequence[Run]) -> list[Block]:
@@ -313,18 +310,19 @@ def search(runs: Sequence[Run]) -> list[Block]:
         held_out = held_out if isinstance(held_out, int) else 0
         name = f"{title}, {percent(run.fraction)}, seed {run.get('seed', 0)}"
         for trial in (trial for trial in tried if trial.get("chosen") is True):
-            rate, right = (
-                trial.get("learning_rate", trial.get("encoder_rate")),
-                trial.get("held_out_top1"),
-            )
-            same_phase = sum(other.get("phase") == trial.get("phase") for other in tried)
-            right = spread([right], held_out) if is_number(right) else None
+            right = trial.get("held_out_top1")
             drops = trial.get("drop_steps", [trial["drop_step"]] if "drop_step" in trial else [])
-            drops = ", ".join(map(str, drops)) or None if isinstance(drops, list) else None
-            tried_with = map(trial.get, TRIED.values())
+            drops = ", ".join(map(str, drops)) if isinstance(drops, list) else ""
             rows.append(
-                Row([name, trial.get("phase"), rate, *tried_with, drops, right, same_phase])
+                {
+                    "Run": name,
+                    "Phase": trial.get("phase"),
+                    "Rate": trial.get("learning_rate", trial.get("encoder_rate")),
+                    **{column: trial.get(key) for column, key in TRIED.items()},
+                    "Drop": drops or None,
+                    "Held-out top-1, %": spread([right], held_out) if is_number(right) else None,
+                    "Tried": sum(other.get("phase") == trial.get("phase") for other in tried),
+                }
             )
-    columns = ["Run", "Phase", "Rate", *TRIED, "Drop", "Held-out top-1, %", "Tried"]
-    chosen = table("search", "Chosen settings", columns, rows, SEARCHED)
-    return [Details("The settings that the held-out labels chose", [chosen])] if rows else []
+    fold = "The settings that the held-out labels chose"
+    return [TableBlock("search", "Chosen settings", rows, SEARCHED, fold=fold)] if rows else []

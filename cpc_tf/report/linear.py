@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from cpc_tf.drawing.plots import Line
 from cpc_tf.evaluation.label_kinds import is_multi_label
@@ -17,30 +18,29 @@ from cpc_tf.report.blocks import (
     Finding,
     Panels,
     Part,
-    Row,
-    Table,
+    TableBlock,
     classifier_curves,
     folded_alone,
     notes,
     pictures,
     spread,
-    table,
 )
 from cpc_tf.report.methods import BASELINES, Method, methods
 from cpc_tf.report.runs import Run, own_preset, remarks, shorter
 
 NEEDS = ("num_classes", "top1")
-METRICS = ("top1", "top5")
 IN_COLOUR = "top1_in_colour"
 IN_COLOUR_NOTE = (
     "An encoder that saw one channel at a time is tested so; beside that stands the test on pictures in colour, which "
     "neither it nor its classifier saw."
 )
+SHARES = {"top1": "Right (top-1), %", "top5": "Among its first five (top-5), %"}
+MILLIONS = "Weights, millions"
 NEIGHBOURS = (
     "Nearest training images in feature space ({}): green frame, same class; red frame, another."
 )
 NEIGHBOURS_ALT = "Test images, each beside the training images whose mean latents are nearest to its own, by encoder."
-SEVERAL_METRICS = {"map": "mAP, %", "micro_f1": "Micro-F1, %"}
+SEVERAL_METRICS = {"map": "mAP, %", "micro_f1": "Micro-F1, %", "map_chance": "Chance, %"}
 SEVERAL_NOTE = (
     "mAP: mean over the classes of the average precision. Micro-F1: of all pairs of picture "
     "and class, at a probability of 0.5. Chance: the mAP that a random order is expected to have."
@@ -78,23 +78,28 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     ]
 
 
-def _table(compared: Sequence[Method]) -> Table:
+def _scores(method: Method) -> dict[str, Any]:
+    """Returns the cells of a method with its accuracies, and the size of its encoder."""
+    parameters = method.runs[0].identity.parameters
+    scores = {title: method.spread(name) for name, title in SHARES.items()}
+    scores["Top-1 in colour, %"] = method.spread(IN_COLOUR)
+    return {**scores, MILLIONS: parameters and parameters / 1e6}
+
+
+def _table(compared: Sequence[Method]) -> TableBlock:
     first = compared[0].runs[0]
     rows = []
     for method in compared:
-        parameters = method.runs[0].identity.parameters
-        is_told = not parameters or method.architecture in method.title
+        is_told = not method.runs[0].identity.parameters or method.architecture in method.title
         title = method.title if is_told else f"{method.title} - {method.architecture}"
-        rows.append(Row([title, *map(method.spread, METRICS), parameters and parameters / 1e6]))
+        rows.append({"Method": title, **_scores(method)})
     about = "A linear classifier on the features of an encoder that stays as it is."
-    note = f"{about} {notes(value for row in rows for value in row.values)}".rstrip()
-    chances = zip(METRICS, (1, 5))
-    chances = [
-        spread([k / first["num_classes"]]) if metric in first else None for metric, k in chances
-    ]
-    rows.append(Row(["chance", *chances, None], "aside"))
-    columns = ["Method", "Right (top-1), %", "Among its first five (top-5), %", "Weights, millions"]
-    return table("table1", "Linear classification", columns, rows, note)
+    note = f"{about} {notes(rows)}".rstrip()
+    chance = {"Method": "chance", "source": "aside"}
+    for metric, answers in {"top1": 1, "top5": 5}.items():
+        if metric in first:
+            chance[SHARES[metric]] = spread([answers / first["num_classes"]])
+    return TableBlock("table1", "Linear classification", [*rows, chance], note)
 
 
 def ladder(runs: Sequence[Run]) -> list[Block]:
@@ -112,16 +117,11 @@ def ladder(runs: Sequence[Run]) -> list[Block]:
         return []
     rows = []
     for rung, method in steps:
-        parameters = method.runs[0].identity.parameters
-        scores = map(method.spread, (*METRICS, IN_COLOUR))
-        rows.append(
-            Row([rung, method.title, method.architecture, *scores, parameters and parameters / 1e6])
-        )
+        about = {"Rung": rung, "Method": method.title, "Network": method.architecture}
+        rows.append({**about, **_scores(method)})
     about = "Linear classifiers on encoders that each change one thing of the one above."
     about += f" {IN_COLOUR_NOTE}" if any(IN_COLOUR in run for run in runs) else ""
-    note = f"{about} {notes(value for row in rows for value in row.values)}".rstrip()
-    measured = ["Right (top-1), %", "Among its first five (top-5), %", "Top-1 in colour, %"]
-    columns = ["Rung", "Method", "Network", *measured, "Weights, millions"]
+    note = f"{about} {notes(rows)}".rstrip()
     first = {rung: method for rung, method in reversed(steps)}
     points = [
         (at, *(100 * x for x in first[rung].spread("top1")[:3])) for at, rung in enumerate(order)
@@ -131,7 +131,7 @@ def ladder(runs: Sequence[Run]) -> list[Block]:
         panels, {"xlabel": "rung"}, dict(enumerate(order)), most=dict.fromkeys(panels, 100)
     )
     figure = drawn.figure("figure3", "From rung to rung (figure 3 of the paper).", 6.4, 3.4)
-    return [*figure, table("rungs", "Step by step", columns, rows, note)]
+    return [*figure, TableBlock("rungs", "Step by step", rows, note)]
 
 
 def _as_seen(run: Run) -> Run:
@@ -139,7 +139,7 @@ def _as_seen(run: Run) -> Run:
     if BY_CHANNEL not in run:
         return run
     seen = copy.copy(run)
-    seen.update({name: run[BY_CHANNEL][name] for name in METRICS if name in run[BY_CHANNEL]})
+    seen.update({name: run[BY_CHANNEL][name] for name in SHARES if name in run[BY_CHANNEL]})
     seen[IN_COLOUR] = run["top1"]
     return seen
 
@@ -180,19 +180,13 @@ def multi_label(
     points = [point for method in by_labels for point in method.values()]
     if not points:
         return []
-    metrics = (*SEVERAL_METRICS, "map_chance")
-    rows = [
-        Row([p.title, p.labels, p.runs[0].get("tested"), *map(p.spread, metrics)]) for p in points
-    ]
-    columns = [
-        "Method",
-        "Labelled pictures",
-        "Test pictures",
-        *SEVERAL_METRICS.values(),
-        "Chance, %",
-    ]
+    rows = []
+    for point in points:
+        about = {"Method": point.title, "Labelled pictures": point.labels}
+        scores = {title: point.spread(name) for name, title in SEVERAL_METRICS.items()}
+        rows.append({**about, "Test pictures": point.runs[0].get("tested"), **scores})
     note = f"{measured.capitalize()}. {SEVERAL_NOTE}"
-    scores = table(f"several-{kind}", f"Several labels a picture: {title}", columns, rows, note)
+    scores = TableBlock(f"several-{kind}", f"Several labels a picture: {title}", rows, note)
     best = max(points, key=lambda point: point.spread("map").mean)
     what = f"multi-label, {title}, {best.labels:,} labelled pictures, mAP"
     finding = Finding(what, {best.title: str(best.spread("map"))}, "", measured)

@@ -11,7 +11,7 @@ from cpc_tf.core.commands import TASKS
 from cpc_tf.core.settings import ConfigError, to_flagfile
 from cpc_tf.core.texts import listed
 from cpc_tf.encoders.config import PIXELS
-from cpc_tf.report.blocks import BY_CROSS_VALIDATION, Block, Commands, Details, Facts, Part
+from cpc_tf.report.blocks import BY_CROSS_VALIDATION, Block, ListBlock, Part
 from cpc_tf.report.methods import architecture, methods
 from cpc_tf.report.runs import Run
 
@@ -26,7 +26,7 @@ LAYERS = {
 def made(runs: Sequence[Run]) -> list[Part]:
     """Returns the part on the runs of a dataset that lie in directories."""
     runs = sorted((run for run in runs if run.directory), key=lambda run: run.place)
-    return [Part(90, *MADE, [Details(run.place, _facts(run)) for run in runs])]
+    return [Part(90, *MADE, [block for run in runs for block in _facts(run)])]
 
 
 def _facts(run: Run) -> list[Block]:
@@ -65,15 +65,11 @@ def _facts(run: Run) -> list[Block]:
         ),
         ("TensorFlow", about.get("tensorflow", "")),
     ]
-    command, known = _command(run), [row for row in rows if row[1]]
-    return [
-        Facts("", known),
-        *(
-            [Commands("", [("Its command, with the flags that are not as usual", command)])]
-            if command
-            else []
-        ),
-    ]
+    blocks = [ListBlock([row for row in rows if row[1]], fold=run.place)]
+    if command := _command(run):
+        lines = [("Its command, with the flags that are not as usual", command)]
+        blocks.append(ListBlock(lines, commands=True, fold=run.place))
+    return blocks
 
 
 def _encoder(run: Run) -> str:

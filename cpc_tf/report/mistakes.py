@@ -16,7 +16,7 @@ from cpc_tf.data.pictures import Pictures
 from cpc_tf.data.reference import DataRef
 from cpc_tf.drawing import plots
 from cpc_tf.evaluation.label_kinds import Predictions
-from cpc_tf.report.blocks import Block, Figure, Row, spread, table
+from cpc_tf.report.blocks import Block, FigureBlock, TableBlock, spread
 from cpc_tf.report.runs import Run
 
 MOST, SIDE = 12, 160  # pictures, and px of each
@@ -65,7 +65,9 @@ def surest(run: Run, predictions: Predictions | None) -> list[Block]:
     first, *more = map(_png, tiles)
     data = [{**predictions.record(i), "class": names[predictions.labels[i]]} for i in shown]
     alt = "A picture that was named wrongly."
-    return [Figure("mistakes", title, first, alt, data, more, photographs=True, captions=captions)]
+    return [
+        FigureBlock("mistakes", title, first, alt, data, more, photographs=True, captions=captions)
+    ]
 
 
 def _is_sound(run: Run, predictions: Predictions | None) -> bool:
@@ -92,16 +94,20 @@ def confusions(run: Run, predictions: Predictions | None) -> list[Block]:
         *np.unravel_index(np.argsort(-wrong, axis=None, kind="stable")[:PAIRS], counts.shape)
     )
     rows = [
-        Row([names[i], names[j], spread([wrong[i, j]]), int(counts[i, j])])
+        {
+            "Class": names[i],
+            "Taken for": names[j],
+            "Of the class, %": spread([wrong[i, j]]),
+            "Pictures": int(counts[i, j]),
+        }
         for i, j in worst
         if wrong[i, j]
     ]
-    columns = ["Class", "Taken for", "Of the class, %", "Pictures"]
-    confused = [table("confused", "What is confused most", columns, rows)] if rows else []
+    confused = [TableBlock("confused", "What is confused most", rows)] if rows else []
     return [_matrix(counts, shares, names), *confused]
 
 
-def _matrix(counts: np.ndarray, shares: np.ndarray, names: Sequence[str]) -> Figure:
+def _matrix(counts: np.ndarray, shares: np.ndarray, names: Sequence[str]) -> FigureBlock:
     named = range(len(names) if len(names) <= MOST_NAMED else 0)
     short = plots.shortened(plots.drawable(tuple(names), "class")[: len(named)])
 
@@ -125,4 +131,4 @@ def _matrix(counts: np.ndarray, shares: np.ndarray, names: Sequence[str]) -> Fig
     alt = f"Confusion matrix: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
     # of few classes the letters are larger
     inches = (6.5, 5.6) if len(names) > MOST_COUNTED else (4.8, 4.2)
-    return Figure("confusion", caption, plots.png(draw, *inches, 200), alt, data)
+    return FigureBlock("confusion", caption, plots.png(draw, *inches, 200), alt, data)

@@ -22,7 +22,7 @@ from cpc_tf.encoders.config import PIXELS, UNTRAINED
 from cpc_tf.evaluation import counts, label_kinds
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, Predictions, read_predictions
 from cpc_tf.report import classify, mistakes
-from cpc_tf.report.blocks import ALIKE, CLASSES, Block, Commands, Details, Figure, Part, Row, table
+from cpc_tf.report.blocks import ALIKE, CLASSES, Block, FigureBlock, ListBlock, Part, TableBlock
 from cpc_tf.report.methods import methods
 from cpc_tf.report.prose import sentences
 from cpc_tf.report.runs import Run
@@ -48,7 +48,7 @@ class Lead(NamedTuple):
     """What a dataset's part of the page opens with: sentences, of which the first is the answer, and a picture."""
 
     sentences: Sequence[str]
-    picture: Sequence[Figure]
+    picture: Sequence[FigureBlock]
 
 
 def best(runs: Sequence[Run]) -> Run | None:
@@ -93,7 +93,7 @@ def lead(runs: Sequence[Run]) -> Lead | None:
     facts["caution"] = counts.caution(facts["tested"], figure == "top1") if figure else ""
     facts["refit_labels"] = run.get(REFIT, {}).get("num_train_labels")
     compared = [run, *_rivals(run, runs)] if figure else []
-    picture: list[Figure] = []
+    picture: list[FigureBlock] = []
     if figure == "top1":
         facts |= _accuracy(run, tested, compared)
         picture = _bars(run, compared, facts)
@@ -119,7 +119,7 @@ def lead(runs: Sequence[Run]) -> Lead | None:
         caption = "Test images with true and detected boxes, those with most missed objects first."
         alt = "Test images with true boxes, found and missed, and detected boxes, right and wrong."
         picture = (
-            [Figure("boxes", caption, png, alt, photographs=True)]
+            [FigureBlock("boxes", caption, png, alt, photographs=True)]
             if png
             else _bars(run, compared, {})
         )
@@ -182,7 +182,7 @@ def _rivals(run: Run, runs: Sequence[Run]) -> list[Run]:
     return [max(some, key=lambda each: each[figure]) for some in found if some]
 
 
-def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figure]:
+def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[FigureBlock]:
     """Returns bars of what a model and others without its pre-training are right for, of 100."""
     figure, curve = _figure(run), classify.largest(run)
     bars = [
@@ -237,7 +237,7 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
         else ""
     )
     return [
-        Figure(
+        FigureBlock(
             "answer",
             caption,
             plots.png(draw, 5.6, 0.75 + 0.36 * len(bars), 200),
@@ -271,7 +271,7 @@ def model(runs: Sequence[Run]) -> list[Part]:
     if run is None or not run.directory:
         return []
     if not _figure(run):
-        return [Part(5, *USE, [Commands("From here to a classifier", _first_commands(run))])]
+        return [Part(5, *USE, [ListBlock(_first_commands(run), commands=True)])]
     alike = [each for each in runs if each["encoder"] == run["encoder"] and each is not run]
     maps = [figure for each in [run, *alike] for figure in _map(each)]
     predictions = None
@@ -282,7 +282,7 @@ def model(runs: Sequence[Run]) -> list[Part]:
         Part(1, "mistakes", "Which pictures it got wrong", mistakes.surest(run, predictions)),
         Part(2, *CLASSES, [*_classes(run), *mistakes.confusions(run, predictions)]),
         *trust(run, predictions),
-        Part(5, *USE, [Commands("Commands", _commands(run))]),
+        Part(5, *USE, [ListBlock(_commands(run), commands=True)]),
         Part(61, *ALIKE, maps[:1]),
     ]
 
@@ -300,36 +300,33 @@ def _sheet(run: Run, predictions: Predictions | None) -> list[Block]:
     ]
     title = "Each with the class that it names and how sure it is. Green frame: right; red: wrong."
     alt = f"Test images in rows: {'; '.join(rows) or 'right and wrong'}."
-    return [Figure("predictions", title, png, alt, data, photographs=True)]
+    return [FigureBlock("predictions", title, png, alt, data, photographs=True)]
 
 
 def _classes(run: Run) -> list[Block]:
     """Returns a table of the classes, those with the lowest recall first."""
     rows = [
-        Row(
-            [
-                c.name,
-                f"{c.right} of {c.tested}",
-                _percent(c.recall),
-                f"{c.right} of {c.predicted}",
-                _percent(c.precision),
-            ]
-        )
-        for c in counts.class_counts(run)
-        if c.tested or c.predicted
+        {
+            "Class": each.name,
+            "Found": f"{each.right} of {each.tested}",
+            "Found, %": _percent(each.recall),
+            "Right when named": f"{each.right} of {each.predicted}",
+            "Right when named, %": _percent(each.precision),
+        }
+        for each in counts.class_counts(run)
+        if each.tested or each.predicted
     ]
-    columns = ["Class", "Found", "Found, %", "Right when named", "Right when named, %"]
     title = "The classes, those that are found least first"
     note = "Found (recall): of its pictures, how many are named so. Right when named (precision): of those named so."
-    classes = table("classes", title, columns, rows, note)
-    return ([Details(title, [classes])] if len(rows) > UNFOLDED else [classes]) if rows else []
+    fold = title if len(rows) > UNFOLDED else ""
+    return [TableBlock("classes", title, rows, note, fold)] if rows else []
 
 
 def _percent(share: float | None) -> int | None:
     return None if share is None else _of_100(share)
 
 
-def _map(run: Run) -> list[Figure]:
+def _map(run: Run) -> list[FigureBlock]:
     """Returns the embedding map of a run, with the places as data, if the run left one."""
     png = run.png(PICTURE)
     if not png:
@@ -341,7 +338,7 @@ def _map(run: Run) -> list[Figure]:
     except csv.Error:
         data = []
     places = [{name: x for name, x in row.items() if name} for row in data]
-    return [Figure("map", title, png, alt, places, photographs=True)]
+    return [FigureBlock("map", title, png, alt, places, photographs=True)]
 
 
 def _commands(run: Run) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import base64
 import collections
 import datetime
 import importlib
+import itertools
 import json
 import os
 import pathlib
@@ -26,7 +27,7 @@ from cpc_tf.core.files import remove_leftovers, write_file
 from cpc_tf.core.texts import csv_records, listed
 from cpc_tf.drawing import plots
 from cpc_tf.objectives.config import OBJECTIVES, title
-from cpc_tf.report.blocks import Block, Figure, Finding, Table, flat, text
+from cpc_tf.report.blocks import Block, FigureBlock, Finding, text
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.report.made import made
 from cpc_tf.report.methods import BASELINES, distinct
@@ -58,15 +59,16 @@ class Section(NamedTuple):
     subjects: dict[tuple[str, str], list[Block]]
     about: str
 
-    def blocks(self, *kinds: type) -> list[Block]:
-        """Returns all blocks of these kinds, including those behind details."""
+    @property
+    def blocks(self) -> list[Block]:
+        """All blocks, those of its opening first."""
         opening = self.lead.picture if self.lead else []
-        return [
-            b
-            for blocks in (opening, *self.subjects.values())
-            for b in flat(blocks)
-            if isinstance(b, kinds)
-        ]
+        return [*opening, *itertools.chain(*self.subjects.values())]
+
+    @property
+    def figures(self) -> list[FigureBlock]:
+        """All figures."""
+        return [block for block in self.blocks if isinstance(block, FigureBlock)]
 
     @property
     def remarks(self) -> list[tuple[str, str]]:
@@ -157,11 +159,9 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
     datasets, contents, data = list(sections(runs)), {}, {}
     about = {"runs_dir": runs_dir, "date": datetime.date.today().isoformat()}
     for section in datasets:
-        pngs = (item for block in section.blocks(Figure) for item in block.pngs.items())
-        contents |= {f"{section.slug}-{name}.png": png for name, png in pngs}
-        records = {
-            block.name: list(block.data) for block in section.blocks(Figure, Table) if block.data
-        }
+        for figure in section.figures:
+            contents |= {f"{section.slug}-{name}.png": png for name, png in figure.pngs.items()}
+        records = {block.name: list(block.data) for block in section.blocks if block.data}
         contents |= {
             f"{section.slug}-{name}.csv": csv_records(rows) for name, rows in records.items()
         }
@@ -179,7 +179,7 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
     strict = json.loads(json.dumps(summary, default=str), parse_constant=lambda _: None)
     contents["report.json"] = json.dumps(strict, indent=1) + "\n"
     colors = {
-        color for section in datasets for block in section.blocks(Figure) for color in block.colors
+        color for section in datasets for figure in section.figures for color in figure.colors
     }
     # The page contains its style and pictures; it loads nothing.
     folder = jinja2.FileSystemLoader(pathlib.Path(__file__).parent)
@@ -195,6 +195,7 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
         "version": cpc_tf.__version__,
         "base64": base64.b64encode,
         "theme": plots.THEME,
+        "folds": lambda blocks: itertools.groupby(blocks, key=lambda block: block.fold),
         "legend": [item for item in LEGEND.items() if item[0] in colors],
     }
     page = pages.get_template("page.html.jinja")

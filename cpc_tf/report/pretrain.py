@@ -12,16 +12,12 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health, healthy
 from cpc_tf.report.blocks import (
     TRAINING,
-    Block,
-    Details,
-    Figure,
+    FigureBlock,
     Panels,
     Part,
-    Row,
-    Table,
+    TableBlock,
     line,
     pictures,
-    table,
 )
 from cpc_tf.report.methods import architecture
 from cpc_tf.report.runs import Run, is_number
@@ -54,18 +50,14 @@ NOTE = (
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the pre-training runs on a dataset."""
     named = {_name(run): run for run in sorted(runs, key=_name)}
-    seen: list[Block] = pictures(
-        list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT
-    )
+    seen = pictures([*named.values()], "patches.png", "patches", PATCHES, PATCHES_ALT)
     recorded = {name: run for name, run in named.items() if run.metrics()}
-    figures = [
-        _figure(name, run, f"training-{i}") for i, (name, run) in enumerate(recorded.items(), 1)
-    ]
-    curves = [curve for curves in figures for curve in curves]
-    folded = [Details("Pre-training: curves", curves)] if curves else []
-    folded += [Details("Pre-training: numbers", [_table(named)])] if named else []
-    folded += [Details("Pre-training: patches as the encoder saw them", seen)] if seen else []
-    return [Part(70, *TRAINING, folded)]
+    curves: list[FigureBlock] = []
+    for number, (name, run) in enumerate(recorded.items(), 1):
+        curves += _figure(name, run, f"training-{number}")
+    numbers = [_table(named)] if named else []
+    patches = "Pre-training: patches as the encoder saw them"
+    return [Part(70, *TRAINING, [*curves, *numbers, *(x._replace(fold=patches) for x in seen)])]
 
 
 def _name(run: Run) -> str:
@@ -82,7 +74,7 @@ def _collapse(records: Sequence[dict[str, float]]) -> Collapse | None:
     )
 
 
-def _table(named: dict[str, Run]) -> Table:
+def _table(named: dict[str, Run]) -> TableBlock:
     """Returns a table with a column for each run, since few runs have many numbers."""
     columns = []
     for run in named.values():
@@ -93,14 +85,14 @@ def _table(named: dict[str, Run]) -> Table:
         columns.append([architecture(run["encoder"]), *values, minutes, health])
     titles = ["Encoder", "Seed", "Steps", *RECORDED.values(), "Minutes", "Health"]
     rows = [
-        Row([title, *of_runs])
+        {"": title, **dict(zip(named, of_runs))}
         for title, of_runs in zip(titles, zip(*columns))
         if any(x is not None for x in of_runs)
     ]
-    return table("pretraining", "Pre-training runs", ["", *named], rows, NOTE)
+    return TableBlock("pretraining", "Pre-training runs", rows, NOTE, fold="Pre-training: numbers")
 
 
-def _figure(name: str, run: Run, file: str) -> list[Figure]:
+def _figure(name: str, run: Run, file: str) -> list[FigureBlock]:
     """Returns the curves of a run with the healthy ranges, as far as its flags tell them; none of a single record."""
     objective = run.identity.trained_by
     titles = {**RECORDED, "accuracy": CONTRASTIVE} if objective in ("cpc", "instance") else RECORDED
@@ -121,7 +113,7 @@ def _figure(name: str, run: Run, file: str) -> list[Figure]:
     healthy_from = {titles[key]: least for key, least in _in_percent(ranges).items()}
     most = {titles[key]: 100.0 for key in SHARES}
     return Panels(panels, warn_below=warn_below, healthy=healthy_from, most=most).figure(
-        file, caption, 3.9, 2.4
+        file, caption, 3.9, 2.4, fold="Pre-training: curves"
     )
 
 

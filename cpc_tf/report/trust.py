@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Canvas
 from cpc_tf.drawing import plots
 from cpc_tf.evaluation import counts
 from cpc_tf.evaluation.label_kinds import Predictions
-from cpc_tf.report.blocks import Figure, Part
+from cpc_tf.report.blocks import FigureBlock, Part
 from cpc_tf.report.prose import sentences
 from cpc_tf.report.runs import Run, is_number
 
@@ -37,7 +37,7 @@ def trust(run: Run, predictions: Predictions | None) -> list[Part]:
         f"says {100 * said:.0f} %, right {100 * right:.0f} %" for said, right, *_ in bins
     )
     picture = plots.png(lambda canvas, theme: _draw(canvas, theme, bins), 4.6, 4.4, 180)
-    figure = Figure(
+    figure = FigureBlock(
         "reliability",
         " ".join(sentences("trust", facts)),
         picture,

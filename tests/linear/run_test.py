@@ -209,7 +209,8 @@ def test_multi_label_pictures_to_the_report(tmp_path, monkeypatch, capsys):
 
     runs, problems = collect(str(tmp_path), REPORTS)
     assert (len(runs), problems) == (1, [])
-    ((_, (shown,)),) = blocks(report(runs, "photos"), "several")  # folded, as it has one row
+    (shown,) = blocks(report(runs, "photos"), "several")
+    assert shown.fold  # as it has one row
     assert shown.columns == [
         "Method",
         "Labelled pictures",
@@ -218,7 +219,7 @@ def test_multi_label_pictures_to_the_report(tmp_path, monkeypatch, capsys):
         "Micro-F1, %",
         "Chance, %",
     ]
-    found = {row.values[0]: [*map(text, row.values[2:4])] for row in shown.rows}
+    found = {row["Method"]: [text(row["Test pictures"]), text(row["mAP, %"])] for row in shown.rows}
     assert found == {"pixels": ["12", f"{100 * result['map']:.1f}"]}
     assert not blocks(report(runs, "photos"), "linear")
 

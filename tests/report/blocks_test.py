@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from cpc_tf.drawing import plots
 from cpc_tf.drawing.plots import Line
-from cpc_tf.report.blocks import Gain, Panels, Row, Spread, percent, spread, table, text
+from cpc_tf.report.blocks import Gain, Panels, Spread, TableBlock, percent, spread, text
 from cpc_tf.report.page import REPORTS
 from cpc_tf.report.pretrain import report
 from cpc_tf.report.runs import collect
@@ -38,11 +38,9 @@ def test_cells():
 
 
 def test_the_file_of_a_table_is_unrounded_and_empty_columns_are_gone():
-    labels, ours = (
-        Row(["labels", 10, None, 3], "aside"),
-        Row(["ours", Spread(1 / 3, 0.25, 0.5, 2, 0.125), None, None]),
-    )
-    shown = table("t", "T", ["Method", "1 %", "2 %", "5 %"], [labels, ours._replace(group="Top-1")])
+    labels = {"Method": "labels", "1 %": 10, "2 %": None, "5 %": 3, "source": "aside"}
+    ours = {"Method": "ours", "1 %": Spread(1 / 3, 0.25, 0.5, 2, 0.125), "group": "Top-1"}
+    shown = TableBlock("t", "T", [labels, ours])
     assert shown.columns == ["Method", "1 %"]
     fields = {
         "1 %": 33.3333,
@@ -82,7 +80,7 @@ def test_healthy_ranges_and_speeds_that_were_not_measured(tmp_path, monkeypatch)
     flags += "--steps_to_ignore=0\n--steps_to_predict=1\n"
     samples.write(tmp_path / "run", samples.pretrain(), metrics__jsonl=metrics, run__flags=flags)
     drawn = []
-    monkeypatch.setattr(Panels, "figure", lambda curves, *_: drawn.append(curves) or [])
+    monkeypatch.setattr(Panels, "figure", lambda curves, *_, **__: drawn.append(curves) or [])
     report(collect(str(tmp_path), REPORTS)[0], "photos")
     (curves,) = drawn
     candidates = 4 * 4 * 4

@@ -2,7 +2,6 @@
 
 import pytest
 
-from cpc_tf.report.blocks import flat
 from cpc_tf.report.efficient import findings, interpolated, label_curves, report
 from studies.paper import figures as paper
 from tests.report import samples
@@ -63,7 +62,7 @@ def _rows(runs, name, source="measured"):
     """{first cell: the others} of a table of the page."""
     tables = {
         getattr(block, "name", ""): block
-        for block in flat(samples.blocks(report(runs, "photos"), "labels"))
+        for block in samples.blocks(report(runs, "photos"), "labels")
     }
     return samples.rows(tables[name], source)
 

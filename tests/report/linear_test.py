@@ -18,7 +18,7 @@ def test_a_rung_that_saw_one_channel_at_a_time_is_tested_so_with_colour_beside_i
         "Among its first five (top-5), %",
         "Top-1 in colour, %",
     ]
-    shown = [[str(value or "-") for value in row.values] for row in table.rows]
+    shown = [[str(row.get(column) or "-") for column in table.columns] for row in table.rows]
     assert [row[0] for row in shown] == ["4_ln", "5_rc"]
     assert [row[3:6] for row in shown] == [["50.0", "100.0", "-"], ["55.0", "80.0", "31.0"]]
     assert "one channel at a time" in table.note

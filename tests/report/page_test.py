@@ -14,8 +14,9 @@ import pytest
 
 from cpc_tf.core import cli
 from cpc_tf.report import page
-from cpc_tf.report.blocks import TRAINING, Finding, Part, Row, table
+from cpc_tf.report.blocks import TRAINING, Finding, Part, TableBlock
 from cpc_tf.report.config import ReportConfig
+from cpc_tf.report.made import made
 from tests import binaries
 from tests.report import samples
 
@@ -81,8 +82,12 @@ class _Page(html.parser.HTMLParser):
 
 
 @pytest.mark.parametrize("kinds", ["all_kinds", "odd_kinds"])
-def test_the_page_is_as_it_was_read(kinds, tmp_path, undrawn):
-    """The text of a whole page, which people have read: tests/report/KINDS.txt. If a change is meant, copy the file."""
+def test_the_page_is_as_it_was_read(kinds, tmp_path, undrawn, monkeypatch):
+    """The text of a whole page, which people have read: tests/report/KINDS.txt. If a change is meant, copy the file.
+
+    Of a dataset it says how one of the runs was made.
+    """
+    monkeypatch.setattr(page, "made", lambda runs: made(runs[:1]))
     getattr(samples, kinds)(tmp_path / "runs")
     shown = _Page(pathlib.Path(_report(tmp_path / "runs", tmp_path / "report")).read_text()).text
     shown = shown.replace(str(tmp_path), "/x").replace(datetime.date.today().isoformat(), "TODAY")
@@ -188,7 +193,7 @@ def test_a_new_task_needs_no_change_of_the_page(monkeypatch):
     """It contributes a subject of its own, and to a shared one, in the order that it asks for."""
     parts = [
         Part(45, "counting", "Counting", [], [Finding("things", {"CPC v2": "7"})]),
-        Part(75, *TRAINING, [table("quick", "it was quick", ["Run"], [Row(["a"])])]),
+        Part(75, *TRAINING, [TableBlock("quick", "it was quick", [{"Run": "a"}])]),
     ]
     monkeypatch.setitem(
         page.REPORTS, "count", types.SimpleNamespace(NEEDS=(), report=lambda runs, dataset: parts)

@@ -215,6 +215,7 @@ def rows(table, source):
     """{first cell: the others as texts}; of rows with one name the first."""
     found = {}
     for row in table.rows:
-        if row.source == source:
-            found.setdefault(row.values[0], [text(value) for value in row.values[1:]])
+        if row.get("source", "measured") == source:
+            name, *cells = map(row.get, table.columns)
+            found.setdefault(name, [*map(text, cells)])
     return found
