@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.classify.config import ClassifyConfig
-from cpc_tf.classify.features import PictureEncoder
+from cpc_tf.encoders.features import Encoder
 from cpc_tf.export.classifier import (
     Classifying,
     classifier_export,
@@ -27,7 +27,7 @@ def export_classify(run: ClassifyConfig, workdir: str, step: int, weights: str) 
     """Returns the logistic regression of `cpc-tf classify`. Without checkpoints, `step` and `weights` are not used."""
     result = result_of_ended(workdir, "classify")
     with needed(workdir):
-        encoder = PictureEncoder(run.encoder, run.endpoint, run.image_size, run.seed)
+        encoder = Encoder(run.encoder, run.seed, run.image_size, run.endpoint)
     refuse_another(encoder.identity, run.encoder, result, workdir)
     with tf.io.gfile.GFile(os.path.join(workdir, "logistic.npz"), "rb") as file:
         learned = np.load(io.BytesIO(file.read()), allow_pickle=False)
@@ -35,7 +35,7 @@ def export_classify(run: ClassifyConfig, workdir: str, step: int, weights: str) 
             tf.Variable(learned[name], trainable=False, name=name) for name in ("weights", "bias")
         )
     model = Classifying(
-        logits=lambda images: encoder.features(images) @ weights_ + bias,
+        logits=lambda images: encoder.encode(images) @ weights_ + bias,
         held=[*encoder.held, weights_, bias],
         geometry=encoder.geometry,
         class_names=result["class_names"],

@@ -19,7 +19,7 @@ from cpc_tf.data.config import DataConfig
 from cpc_tf.data.reference import FOLDER, DataRef
 from cpc_tf.data.source import Source, SplitError
 from cpc_tf.evaluation.label_kinds import is_multi_label
-from cpc_tf.evaluation.scores import nearest_neighbour_accuracy
+from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.export.config import KERAS3, ONNX, TFLITE, RuntimeConfig
 from cpc_tf.export.formats import ENCODER, Subject, load, write
 from cpc_tf.export.shared import render, versions

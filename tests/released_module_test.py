@@ -13,7 +13,7 @@ from cpc_tf.data.config import DataConfig
 from cpc_tf.encoders.card import read_card
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.inference import encode_dataset
-from cpc_tf.evaluation.scores import nearest_neighbour_accuracy
+from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.export.encoder import export_again
 
 pytestmark = pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,16 +11,16 @@ from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from cpc_tf.classify import logistic
 from cpc_tf.classify.config import BALANCED, ClassifyConfig
-from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.classify.logistic import Examples
-from cpc_tf.core.files import write_file
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import csv_lines
 from cpc_tf.data.source import Source
 from cpc_tf.drawing import plots
 from cpc_tf.encoders.card import COPY, EncoderName, find_card
 from cpc_tf.encoders.config import PIXELS
+from cpc_tf.encoders.features import Encoder
 from cpc_tf.evaluation.label_kinds import LabelKind
+from cpc_tf.training.workdir import Workdir
 
 DRAWS = 3
 ENCODER, UNTRAINED = "encoder", "untrained"
@@ -35,7 +34,7 @@ def label_curve(
     source: Source,
     examples: Examples,
     kind: LabelKind,
-    workdir: str,
+    workdir: Workdir,
     advance: Callable[[int, int], None],
 ) -> list[dict[str, Any]]:
     """Measures classifiers of 10, 20, 50, ... labels, three draws of each; writes curve.csv and curve.png.
@@ -70,8 +69,8 @@ def label_curve(
     others |= {PIXELS: PIXELS} if name.kind != PIXELS else {}
     total = len(others) * count
     for number, (arm, text) in enumerate(others.items()):
-        encoder = PictureEncoder(text, "", config.image_size, config.seed)
-        features = encoder.encode(
+        encoder = Encoder(text, config.seed, config.image_size)
+        features = encoder.encode_source(
             source, config.batch_size, lambda done, n=number: advance(n * count + done, total)
         )
         arms[arm] = examples._replace(features=features)
@@ -96,8 +95,8 @@ def label_curve(
                     {"arm": arm, "labels": size, "draw": draw, kind.main: scores[kind.main]}
                 )
     rows = [[record[column] for column in records[0]] for record in records]
-    write_file(os.path.join(workdir, "curve.csv"), csv_lines([[*records[0]], *rows]))
-    write_file(os.path.join(workdir, "curve.png"), draw_curve(records, kind))
+    workdir.write("curve.csv", csv_lines([[*records[0]], *rows]))
+    workdir.write("curve.png", draw_curve(records, kind))
     return records
 
 

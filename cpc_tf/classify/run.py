@@ -8,32 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-import cpc_tf
-from cpc_tf.classify import feature_cache, folds, logistic, random_sample
+from cpc_tf.classify import folds, logistic, random_sample
 from cpc_tf.classify.accuracy import Accuracy, judge
 from cpc_tf.classify.config import BALANCED, ClassifyConfig
-from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.classify.logistic import Examples
-from cpc_tf.core.files import to_json, write_file
 from cpc_tf.core.progress import Progress, waiting_for
-from cpc_tf.core.settings import ConfigError, to_flagfile
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import listed
 from cpc_tf.data import catalog, folder
 from cpc_tf.data.pool import open_pool, open_rest
 from cpc_tf.data.source import Source, restricted
+from cpc_tf.encoders import feature_cache
 from cpc_tf.encoders.config import PIXELS
+from cpc_tf.encoders.features import Encoder
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.evaluation.label_kinds import PREDICTIONS, LabelKind, predictions_csv
+from cpc_tf.evaluation.label_kinds import LabelKind
+from cpc_tf.evaluation.predictions import PREDICTIONS, predictions_csv
 from cpc_tf.evaluation.scores import calibration, guesses
-from cpc_tf.training import provenance
+from cpc_tf.training.workdir import Workdir
 
 WEIGHTS = "logistic.npz"  # in the directory
 LABEL_SEED = 0  # of the random sample of the label page, whose --seed is 0 if it is not given
@@ -41,12 +39,12 @@ FINE_TUNING_PAYS = 500  # labels; docs/results.md: with 475 it brings 1 point, w
 Tell = Callable[[str], None]
 
 
-def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
+def learn(config: ClassifyConfig, workdir: Workdir | None, tell: Tell) -> dict[str, Any]:
     """Trains a classifier on all labels and measures it.
 
     Args:
       config: the settings.
-      workdir: directory that gets the run, in place of an earlier one; '': nothing is written.
+      workdir: directory that gets the run, in place of an earlier one; None: nothing is written.
       tell: gets lines for the user.
 
     Returns:
@@ -61,7 +59,7 @@ def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
         # Whether these teach the classifier is said when it is known, see `described`.
         source.about = source.about._replace(notes=(*source.about.notes, bare), bare="")
     tell(catalog.summarized(config.data, [catalog.summary_of("split", config.data.split, source)]))
-    encoder = PictureEncoder(config.encoder, config.endpoint, config.image_size, config.seed)
+    encoder = Encoder(config.encoder, config.seed, config.image_size, config.endpoint)
     source.intensity_range = encoder.intensity_range or source.intensity_range
     tell(f"features: {encoder.what}")
     kind = label_kinds.of(source.multi_label)
@@ -89,10 +87,8 @@ def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
             result["curve"] = label_curve(
                 config, restricted(source, person), taught, kind, workdir, advance
             )
-        tell(f"{workdir}/curve.png: the accuracy by the number of labels")
-    if workdir:
-        _write(config, workdir, result, classifier, predictions)
-    return result
+        tell(f"{workdir.path}/curve.png: the accuracy by the number of labels")
+    return _write(workdir, result, classifier, predictions) if workdir else result
 
 
 def by_people(
@@ -163,21 +159,20 @@ def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Sour
     )
 
 
-def _encoded(encoder: PictureEncoder, source: Source, batch_size: int) -> np.ndarray:
+def _encoded(encoder: Encoder, source: Source, batch_size: int) -> np.ndarray:
     """Returns the features float32 [N, D] of all pictures of a source; those of files in a folder are cached."""
     if not isinstance(source, folder.FolderSource):
         with _clocked("encoding pictures") as advance:
-            return encoder.encode(
+            return encoder.encode_source(
                 source, batch_size, lambda done: advance(done, source.num_examples)
             )
-    names = source.names()
-    cached = feature_cache.encoded(
-        encoder, source.table.root, names, source.intensity_range, batch_size
-    )
+    table, names = source.table, source.names()
+    paths = table.paths[source.rows]
+    cached = feature_cache.encoded(encoder, table.root, paths, source.intensity_range, batch_size)
     if cached.broken:
         broken = listed([f"{names[i]} ({why})" for i, why in cached.broken.items()])
         raise ConfigError(
-            f"{source.table.flag}: files that could be read before cannot be read any more: {broken}"
+            f"{table.flag}: files that could be read before cannot be read any more: {broken}"
         )
     return cached.features[cached.rows]
 
@@ -185,7 +180,7 @@ def _encoded(encoder: PictureEncoder, source: Source, batch_size: int) -> np.nda
 def _learned(
     config: ClassifyConfig,
     source: Source,
-    encoder: PictureEncoder,
+    encoder: Encoder,
     examples: Examples,
     kind: LabelKind,
     rows: np.ndarray,
@@ -211,7 +206,6 @@ def _learned(
     # Say what it is.
     count = len(examples.features)
     result: dict[str, Any] = {
-        "kind": "classify",
         "encoder": config.encoder,
         "identity": encoder.identity.to_json(),
         "dataset": config.data.origin,
@@ -221,7 +215,6 @@ def _learned(
         "label_fraction": 1.0,
         "levels": source.intensity_range,
         "seed": config.seed,
-        "made": provenance.made(),
     }
     if source.multi_label:
         result["multi_label"] = True
@@ -345,25 +338,13 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
 
 
 def _write(
-    config: ClassifyConfig,
-    workdir: str,
-    result: dict[str, Any],
-    classifier: logistic.Linear,
-    predictions: str,
-) -> None:
-    """Writes the files of a run, in place of those of an earlier one."""
-
-    def path(name: str) -> str:
-        return os.path.join(workdir, name)
-
+    workdir: Workdir, result: dict[str, Any], classifier: logistic.Linear, predictions: str
+) -> dict[str, Any]:
+    """Writes the files of a run, in place of those of an earlier one, and returns the content of result.json."""
     stream = io.BytesIO()
     np.savez(stream, **classifier._asdict())
-    if tf.io.gfile.exists(path("result.json")):  # it would be taken for that of the new classifier
-        tf.io.gfile.remove(path("result.json"))
-    about = {"task": "classify", "version": cpc_tf.__version__, "tensorflow": tf.__version__}
-    write_file(path("run.json"), to_json(about))
-    write_file(path("run.flags"), to_flagfile(config))
-    write_file(path(WEIGHTS), stream.getvalue())
+    workdir.begin(0)
+    workdir.write(WEIGHTS, stream.getvalue())
     if predictions:
-        write_file(path(PREDICTIONS), predictions)
-    write_file(path("result.json"), to_json(result))
+        workdir.write(PREDICTIONS, predictions)
+    return workdir.finish(result)

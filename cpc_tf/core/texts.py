@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 # How flags name pictures.
+STDOUT = "-"  # value of a flag for an output
 PICTURES = "a folder (with all below it), a picture, several with commas between them, a .txt file with a path a line, or -"
 
 _LONGEST_VALUE = 4096  # characters, as of a path

@@ -14,7 +14,7 @@ from cpc_tf.data import pipeline
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.source import Source, restricted
 from cpc_tf.drawing import plots
-from cpc_tf.evaluation.label_kinds import PREDICTIONS, Predictions, read_predictions
+from cpc_tf.evaluation.predictions import PREDICTIONS, Predictions, read_predictions
 
 SHEET = "predictions.png"
 EACH, PER_ROW = 8, 4  # images of a kind, and beside each other

@@ -34,7 +34,7 @@ from cpc_tf.evaluation.inference import (
     on_replicas,
     own_images,
 )
-from cpc_tf.training.config import UsualTraining, refuse_large_batch
+from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.strategy import replica_batches
 
 # As long as imagenette/efficient trains on 950 labels; with 80 labels nothing changed after 400 steps.
@@ -188,7 +188,7 @@ def from_labels(
     values["cached_views"] = views if views > 1 and config.classifier.encoder != PIXELS else 0
     config, line = derived(config, values, f"{len(labels.chosen)} labels")
     views = 1 if config.classifier.encoder == PIXELS else max(1, config.sgd.cached_views)
-    refuse_large_batch(config.training, count * views)
+    config.training.refuse_large_batch(count * views)
     return config, line
 
 

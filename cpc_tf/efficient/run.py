@@ -25,7 +25,7 @@ from cpc_tf.efficient.selection import Selection, as_given, found, select
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.counts import interval
-from cpc_tf.evaluation.label_kinds import PREDICTIONS, predictions_csv
+from cpc_tf.evaluation.predictions import PREDICTIONS, predictions_csv
 from cpc_tf.evaluation.scores import calibration
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.phases import FINE_TUNED, SEARCH, Length, in_folder

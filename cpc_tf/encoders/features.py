@@ -1,11 +1,17 @@
-"""A trained encoder: opened from its module, features of pictures, and which pictures are near each other."""
+"""What an encoder makes of pictures: the same features for `classify`, `label`, `embed`, `data`, `predict` and Python.
+
+Features of a picture are the mean of the feature map over the whole picture and over its mirror image. Although our
+modules are trained on patches, this gives a better classifier and better neighbours than the mean over the patch grid
+(docs/decisions.md).
+"""
 
 from __future__ import annotations
 
-import itertools
+import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,18 +21,17 @@ from cpc_tf.augment.config import knows_no_colour
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import pictures as files
 from cpc_tf.data import views
+from cpc_tf.data.config import SQUASH, GeometryConfig, ImageConfig
 from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.pictures import Batch, Images, Pictures
-from cpc_tf.encoders.card import COPY, GRAPH, MODULE, EncoderCard, EncoderName, find_card
-from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
+from cpc_tf.data.source import Source
+from cpc_tf.encoders.card import COPY, NEW, EncoderCard, EncoderName, Identity, find_card
+from cpc_tf.encoders.config import PIXELS
+from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.network import patch_grid
-from cpc_tf.evaluation.scores import normalized
 
 _BATCH = 64  # pictures
-_BLOCK, _MOST = (
-    1024,
-    2**26,
-)  # rows of similarities at a time, and how many numbers these have at most
+_THUMBNAIL = 16  # side of the pictures whose pixels are features, px
 
 
 class Neighbour(NamedTuple):
@@ -45,96 +50,102 @@ class Encoder:
 
     Args:
       path: directory of a module that `cpc-tf export` wrote, or of another TF-Hub module of images, or the name of one
-        that comes with the code, such as imagenette_128px; random:MODULE is an untrained copy.
+        that comes with the code, such as imagenette_128px; random:MODULE is an untrained copy, pixels are those of
+        small pictures.
       seed: of an untrained copy.
-      image_size: side of the pictures for a third-party module, px; others come with their own sizes.
+      image_size: side of the pictures for a third-party module and for pixels, px; others come with their own sizes.
+      endpoint: which output; '': the feature map of ours, the default output of a third-party module.
 
     Attributes:
-      path, seed, image_size: the arguments.
+      path, seed, image_size, endpoint: the arguments.
       card: the content of encoder.json: geometry and training; None for a third-party module.
-      prepare: image uint8 [H, W, 3] -> uint8 [S, S, 3], resized and cropped as in its training.
+      geometry: how pictures are resized and cropped.
       what: a description of the features.
       intensity_range: the values that become 0 and 255 in pictures of more than 8 bits; None: the pictures' own range.
+      identity: of the encoder, for results.
+      held: variables and tables that `encode` uses.
+      digest: identifies the features, for caches.
 
     Raises:
       ConfigError: there is no such module, or it gives no features.
     """
 
-    def __init__(self, path: str | os.PathLike[str], seed: int = 0, image_size: int = 224):
-        self.path, self.seed, self.image_size = (
-            os.path.expanduser(os.fspath(path)),
-            seed,
-            image_size,
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        seed: int = 0,
+        image_size: int = 224,
+        endpoint: str = "",
+    ):
+        self.path = os.path.expanduser(os.fspath(path))
+        self.seed, self.image_size, self.endpoint = seed, image_size, endpoint
+        name = _named(self.path)
+
+        # How pictures are seen.
+        self.card: EncoderCard | None = None
+        if name.module:
+            self.card = name.card() if name.kind == COPY else find_card(name.module)
+        self.geometry: ImageConfig | GeometryConfig = ImageConfig(
+            resize=image_size, image_size=image_size, resize_mode=SQUASH
         )
-        name = EncoderName.parse(self.path)
-        if name.kind not in (MODULE, COPY, GRAPH):
-            raise ConfigError(
-                f"--encoder={self.path}: name a TF-Hub module; there is no network of that name to make here"
-            )
-        for kind in ("classifier", "detector"):
-            if "://" not in name.module and tf.io.gfile.exists(
-                os.path.join(name.module, f"{kind}.json")
-            ):
-                raise ConfigError(
-                    f"--encoder={self.path}: is a {kind}; export the run's encoder for features"
-                )
-        self.card: EncoderCard | None = name.card() if name.kind == COPY else find_card(name.module)
-        self.intensity_range: IntensityRange | None = self.card.levels if self.card else None
-        # uint8 [N, S, S, 3] -> features float32 [N, D], and those of patches float32 [N, R, C, D].
-        self._vectors: Callable[[tf.Tensor], tf.Tensor]
-        self._grids: Callable[[tf.Tensor], tf.Tensor] | None = None
-        loaded = load_patch_encoder(
-            self.path, seed, self.card.geometry.patch_size if self.card else image_size
-        )
+        self.intensity_range: IntensityRange | None = None
+        self._is_grey = False
         if self.card:
-            self._encode_patches(loaded, self.card)
+            training = self.card.training
+            self.geometry, self.intensity_range = self.card.geometry, self.card.levels
+            self._is_grey = knows_no_colour(training.augment, training.augment_changes)
+        side = self.geometry.image_size
+
+        # Images float32 [N, S, S, 3] in [0, 1] -> [N, D].
+        self._vectors: Callable[[tf.Tensor], tf.Tensor]
+        if name.kind == PIXELS:
+            self._vectors, self.held = _thumbnails, []
+            self.identity = Identity(trained_by=PIXELS)
+            self.what = f"the pixels of pictures of {_THUMBNAIL} x {_THUMBNAIL} px"
         else:
-            self._encode_whole_pictures(loaded)
-
-    def _encode_patches(self, loaded: LoadedEncoder, card: EncoderCard) -> None:
-        """The features of a module of ours are the mean latents of the patches of a picture."""
-        geometry, grey = (
-            card.geometry,
-            knows_no_colour(card.training.augment, card.training.augment_changes),
-        )
-
-        def prepare(image: tf.Tensor) -> tf.Tensor:
-            plain = views.plain_crop(image, geometry)
-            return augment.grey(plain) if grey else plain
-
-        def grids(images: tf.Tensor) -> tf.Tensor:
-            return loaded.patch_latents(
-                patch_grid(images, geometry.patch_size, geometry.patch_stride)
+            endpoint = endpoint or ("feature_map" if self.card else "")
+            # A whole picture is one patch.
+            loaded = load_patch_encoder(self.path, seed, side, endpoint=endpoint)
+            self._vectors, self.held = loaded.vectors, loaded.held
+            self.identity = loaded.identity
+            output = endpoint or "the output"
+            self.what = (
+                f"the mean of {output} over a picture of {side} x {side} px and its mirror image"
             )
 
-        self.prepare, self._least_side = prepare, geometry.resize
-        self._grids = _compiled(grids, geometry.image_size)
-        self._vectors = _compiled(
-            lambda images: tf.reduce_mean(grids(images), [1, 2]), geometry.image_size
-        )
-        self.what = (
-            f"mean latents of {geometry.grid} x {geometry.grid} patches of {geometry.patch_size} px, cut from pictures "
-            f"of {geometry.image_size} x {geometry.image_size} px{', grey as in its training' if grey else ''}"
-        )
-
-    def _encode_whole_pictures(self, loaded: LoadedEncoder) -> None:
-        """The features of a third-party module are its output for the whole picture, resized to a square."""
-        side = self._least_side = self.image_size
-        self.prepare = lambda image: views.resize(image, side)
-        self._vectors = _compiled(
-            lambda images: loaded.vectors(tf.image.convert_image_dtype(images, tf.float32)), side
-        )
-        self.what = f"the module's output for whole pictures, resized to {side} x {side} px"
+        # What the features depend on beside the pictures.
+        stamp = _stamp(name.module)
+        self.digest = f"{self.path} {stamp} {endpoint} {seed} {self.what} {tf.__version__}"
+        self._compiled = _compiled(self.encode, side)
 
     def __repr__(self) -> str:
         return f"Encoder({self.path!r}): {self.what}"
+
+    def prepare(self, image: tf.Tensor) -> tf.Tensor:
+        """Resizes and crops an image as in its training: uint8 [H, W, 3] -> uint8 [S, S, 3]."""
+        return views.plain_crop(image, self.geometry)
+
+    def encode(self, images: tf.Tensor) -> tf.Tensor:
+        """Prepared images uint8 [N, S, S, 3] -> features float32 [N, D]."""
+        seen = augment.grey(images) if self._is_grey else images
+        unit = tf.image.convert_image_dtype(seen, tf.float32)
+        both = self._vectors(tf.concat([unit, unit[:, :, ::-1]], 0))  # [2 N, D]
+        return tf.reduce_mean(tf.stack(tf.split(both, 2)), 0)
+
+    def encode_batch(self, images: np.ndarray | tf.Tensor) -> np.ndarray:
+        """Prepared images uint8 [N, S, S, 3] -> features float32 [N, D]. Raises ConfigError if any is not finite."""
+        features = self._compiled(images).numpy()
+        if not np.isfinite(features).all():
+            raise ConfigError(
+                "the encoder gives features that are not finite; another --encoder or --endpoint may do"
+            )
+        return features
 
     def steps(
         self,
         pictures: Pictures,
         batch_size: int = _BATCH,
         intensity_range: IntensityRange | None = None,
-        patches: bool = False,
     ) -> Iterator[tuple[Batch, np.ndarray]]:
         """Yields batches of pictures with the features of the sound ones, float32 [n, D].
 
@@ -142,25 +153,45 @@ class Encoder:
           pictures: those of `pictures.find`.
           batch_size: pictures encoded at a time.
           intensity_range: of pictures of more than 8 bits if the encoder has none; None: their own.
-          patches: whether to yield the features of the patches, float32 [n, R, C, D].
+
+        Raises:
+          ConfigError: the encoder gives features that are not finite.
         """
-        encode = self._grids if patches else self._vectors
-        options = {
-            "least_side": self._least_side,
-            "intensity_range": self.intensity_range or intensity_range,
-        }
-        for batch in files.batches(pictures, self.prepare, batch_size, **options):
-            yield (
-                batch,
-                encode(batch.images).numpy()
-                if len(batch.indices)
-                else np.zeros([0, 0], np.float32),
+        return self._steps(pictures, self.encode_batch, batch_size, intensity_range)
+
+    def encode_source(
+        self, source: Source, batch_size: int, progress: Callable[[int], None]
+    ) -> np.ndarray:
+        """Returns the features of all pictures of a source, in its order, float32 [N, D].
+
+        Args:
+          source: labelled pictures.
+          batch_size: pictures encoded at a time.
+          progress: gets how many are done.
+
+        Raises:
+          ConfigError: a picture cannot be read any more.
+        """
+
+        def prepare(example: dict[str, tf.Tensor]) -> tf.Tensor:
+            return self.prepare(source.decode(example["encoded"], self.geometry.resize))
+
+        images = source.ordered().map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+        blocks, done = [], 0
+        for batch in images.batch(batch_size).prefetch(2):
+            blocks.append(self.encode_batch(batch))
+            done += len(blocks[-1])
+            progress(done)
+        if done != source.num_examples:
+            raise ConfigError(
+                f"the data ended after {done:,} of {source.num_examples:,} pictures; a file is shorter than before"
             )
+        return np.concatenate(blocks)
 
     def features(self, pictures: Images) -> np.ndarray:
-        """Returns one vector a picture: the mean of the features of its patches.
+        """Returns one vector a picture: the mean of the feature map over it and over its mirror image.
 
-        Of a third-party module it is the output for the whole picture.
+        Of a third-party module it is the mean of its outputs for both.
 
         Returns:
           float32 [N, D].
@@ -183,10 +214,12 @@ class Encoder:
             >>> nearest.name.partition("/")[0], nearest.similarity >= second.similarity
             ('red', True)
         """
-        return self._of_all(files.find(pictures))
+        return self._of_all(files.find(pictures), self.encode_batch)
 
     def patches(self, pictures: Images) -> np.ndarray:
-        """Returns the features of each patch of the grid that is laid on a picture; an example is at `features`.
+        """Returns the latents of each patch of the grid that is laid on a picture; an example is at `features`.
+
+        Each patch is encoded on its own, as in pre-training.
 
         Returns:
           float32 [N, R, C, D], R from top to bottom, C from left to right.
@@ -194,11 +227,11 @@ class Encoder:
         Raises:
           ConfigError: those of `features`, or it is a third-party module, which has no patches.
         """
-        if self._grids is None:
+        if self.card is None:
             raise ConfigError(
                 f"{self.path}: a third-party module, which has no patches; features() has its output"
             )
-        return self._of_all(files.find(pictures), patches=True)
+        return self._of_all(files.find(pictures), lambda images: self._grids(images).numpy())
 
     def neighbours(self, query: Images, pictures: Images, count: int = 5) -> list[list[Neighbour]]:
         """Returns, for each picture of a query, the most similar other ones, the nearest first; see `features`.
@@ -213,16 +246,50 @@ class Encoder:
         Raises:
           ConfigError: those of `features`.
         """
+        from cpc_tf.evaluation.neighbours import nearest_others
+
         gallery, queries = files.find(pictures), files.find(query)
-        near = nearest_others(
-            self._of_all(queries), self._of_all(gallery), count, queries.places, gallery.places
-        )
+        of_queries = self._of_all(queries, self.encode_batch)
+        of_gallery = self._of_all(gallery, self.encode_batch)
+        near = nearest_others(of_queries, of_gallery, count, queries.places, gallery.places)
         return [[Neighbour(i, gallery.names[i], cosine) for i, cosine in row] for row in near]
 
-    def _of_all(self, pictures: Pictures, patches: bool = False) -> np.ndarray:
-        """Returns the features of pictures. Raises ConfigError if one is broken."""
+    @functools.cached_property
+    def _grids(self) -> Callable[[tf.Tensor], tf.Tensor]:
+        """Prepared images uint8 [N, S, S, 3] -> latents of their patches float32 [N, R, C, D]."""
+        geometry = self.card.geometry
+        loaded = load_patch_encoder(self.path, self.seed, geometry.patch_size)
+
+        def grids(images: tf.Tensor) -> tf.Tensor:
+            seen = augment.grey(images) if self._is_grey else images
+            # [N, R, C, P, P, 3]
+            patches = patch_grid(seen, geometry.patch_size, geometry.patch_stride)
+            return loaded.patch_latents(patches)
+
+        return _compiled(grids, geometry.image_size)
+
+    def _steps(
+        self,
+        pictures: Pictures,
+        encode: Callable[[np.ndarray], np.ndarray],
+        batch_size: int = _BATCH,
+        intensity_range: IntensityRange | None = None,
+    ) -> Iterator[tuple[Batch, np.ndarray]]:
+        least_side = self.geometry.resize
+        known = self.intensity_range or intensity_range
+        batches = files.batches(
+            pictures, self.prepare, batch_size, least_side=least_side, intensity_range=known
+        )
+        for batch in batches:
+            if len(batch.indices):
+                yield batch, encode(batch.images)
+            else:
+                yield batch, np.zeros([0, 0], np.float32)
+
+    def _of_all(self, pictures: Pictures, encode: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Returns what is encoded of pictures. Raises ConfigError if one is broken."""
         blocks = []
-        for batch, features in self.steps(pictures, patches=patches):
+        for batch, features in self._steps(pictures, encode):
             for index, why in batch.broken.items():
                 raise ConfigError(
                     f"{pictures.names[index]}: {why}; cpc_tf.embed leaves such pictures out"
@@ -249,6 +316,22 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
     return Encoder(path)
 
 
+def _named(path: str) -> EncoderName:
+    """Returns what --encoder names. Raises ConfigError if it is a new network, a classifier or a detector."""
+    name = EncoderName.parse(path)
+    if name.kind == NEW:
+        raise ConfigError(
+            f"--encoder={path}: name a TF-Hub module; there is no network of that name to make here"
+        )
+    for kind in ("classifier", "detector"):
+        card = os.path.join(name.module, f"{kind}.json")
+        if name.module and "://" not in name.module and tf.io.gfile.exists(card):
+            raise ConfigError(
+                f"--encoder={path}: is a {kind}; export the run's encoder for features"
+            )
+    return name
+
+
 def _compiled(
     encode: Callable[[tf.Tensor], tf.Tensor], side: int
 ) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -256,86 +339,15 @@ def _compiled(
     return tf.function(encode, input_signature=[images], autograph=False)
 
 
-def nearest_others(
-    queries: np.ndarray,
-    features: np.ndarray,
-    count: int,
-    query_ids: Sequence[Any],
-    ids: Sequence[Any],
-) -> list[list[tuple[int, float]]]:
-    """Returns (index, cosine) of the nearest features of each query, the query's own picture left out.
-
-    The nearest comes first, among equals the first in the list. The mean of the features is subtracted before.
-
-    Args:
-      queries: float32 [Q, D].
-      features: float32 [N, D].
-      count: how many; fewer if there are not so many.
-      query_ids, ids: of the pictures: equal ones are the same picture. [Q] and [N].
-    """
-    centre, rows = features.mean(0), []
-    similarities = normalized(queries, centre) @ normalized(features, centre).T
-    for query_id, cosines in zip(query_ids, similarities):
-        order = (i for i in np.argsort(-cosines, kind="stable").tolist() if ids[i] != query_id)
-        rows.append([(i, float(cosines[i])) for i in itertools.islice(order, count)])
-    return rows
+def _stamp(module: str) -> list[tuple[str, int, int]]:
+    """Returns names, sizes and times of the files of a module in a directory; of another handle nothing."""
+    if not os.path.isdir(module):
+        return []
+    files = sorted(path for path in pathlib.Path(module).rglob("*") if path.is_file())
+    return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
 
-def repeats(
-    features: np.ndarray,
-    least: float,
-    kinds: np.ndarray | None = None,
-    compared: np.ndarray | None = None,
-) -> list[tuple[int, int, float]]:
-    """Returns (index, index of the most similar earlier one, cosine) where that is at least `least`, best first.
-
-    Without all those in the first place, one of each group remains.
-
-    Args:
-      features: normalized, [N, D].
-      least: cosine.
-      kinds: of the rows, int [N], and
-      compared: which kinds are compared, bool [K, K]; None: all.
-    """
-    pairs, block = [], min(_BLOCK, max(1, _MOST // max(len(features), 1)))
-    for start in range(0, len(features), block):
-        rows = features[start : start + block]
-        similarity = rows @ features[: start + len(rows)].T  # [B, all up to the last of these]
-        later = np.arange(start + len(rows)) >= start + np.arange(len(rows))[:, None]
-        similarity[later] = -np.inf
-        if kinds is not None and compared is not None:
-            own, others = kinds[start : start + len(rows)], kinds[: start + len(rows)]
-            similarity[~compared[own[:, None], others]] = -np.inf
-        best = similarity.argmax(1)
-        values = similarity[np.arange(len(rows)), best]
-        pairs += [
-            (start + int(i), int(best[i]), float(values[i]))
-            for i in np.flatnonzero(values >= least)
-        ]
-    return sorted(pairs, key=lambda pair: -pair[2])
-
-
-def farthest_first(features: np.ndarray, count: int, chosen: Sequence[int] = ()) -> list[int]:
-    """Returns `count` indices, each farthest from those before it: few pictures that stand for all (Gonzalez 1985).
-
-    Args:
-      features: normalized, [N, D].
-      count: how many, at most those that are there.
-      chosen: indices that are chosen already, such as labelled pictures. None: the first is nearest to the mean.
-    """
-    distance = np.full(len(features), np.inf)  # squared, to the nearest chosen one
-
-    def choose(index: int) -> None:
-        np.minimum(distance, 2 - 2 * (features @ features[index]).astype(np.float64), out=distance)
-        distance[index] = -np.inf
-
-    for index in chosen:
-        choose(index)
-    indices: list[int] = []
-    while len(indices) < min(count, len(features) - len(set(chosen))):
-        if chosen or indices:
-            indices.append(int(distance.argmax()))
-        else:
-            indices.append(int(np.linalg.norm(features - features.mean(0), axis=1).argmin()))
-        choose(indices[-1])
-    return indices
+def _thumbnails(images: tf.Tensor) -> tf.Tensor:
+    """Images float32 [N, S, S, 3] in [0, 1] -> the pixels of small ones, float32 [N, D]."""
+    small = tf.image.resize(images, [_THUMBNAIL, _THUMBNAIL], tf.image.ResizeMethod.AREA)
+    return tf.reshape(small, [-1, 3 * _THUMBNAIL**2])

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpc_tf.classify import feature_cache
-from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import listed
 from cpc_tf.data import pictures as files
 from cpc_tf.data.pictures import Pictures
-from cpc_tf.evaluation.scores import normalized
+from cpc_tf.encoders import feature_cache
+from cpc_tf.encoders.features import Encoder
+from cpc_tf.evaluation.neighbours import normalized
 
 DIRECTIONS = 128  # principal components in which pictures are compared
 _BLOCK = 4096  # rows of features in memory at a time
@@ -29,7 +29,7 @@ class Gallery(NamedTuple):
       features: float32 [M, D], a file of the cache, which may have rows of other pictures.
       rows: int64 [N]: the row of each picture.
       directions: float32 [N, R], of length 1: the features in their first principal components, so that the product of
-        two is nearly the cosine of `embed.nearest_others`.
+        two is nearly the cosine of `neighbours.nearest_others`.
       broken: {name: why it cannot be read}.
     """
 
@@ -49,7 +49,7 @@ class Gallery(NamedTuple):
         return self.features[self.rows[indices]]
 
 
-def open_gallery(encoder: PictureEncoder, folder: str, batch_size: int, tell: Tell) -> Gallery:
+def open_gallery(encoder: Encoder, folder: str, batch_size: int, tell: Tell) -> Gallery:
     """Returns the pictures of a folder with their features; those that are not in the cache are computed.
 
     The memory does not grow with the number of pictures, but for 512 bytes each. An interrupted computation goes on.
@@ -69,10 +69,11 @@ def open_gallery(encoder: PictureEncoder, folder: str, batch_size: int, tell: Te
         raise ConfigError("pictures", folder, "there is no such folder")
     pictures = files.find(folder)
     levels = encoder.intensity_range or pictures.intensity_range
-    names = [os.path.relpath(os.fsdecode(path), root) for path in pictures.paths]
     tell(f"features: {encoder.what}")
-    cached = feature_cache.encoded(encoder, root, names, levels, batch_size)
-    tell(f"{cached.made:,} of {len(names):,} pictures were encoded; the others were in the cache")
+    cached = feature_cache.encoded(encoder, root, pictures.paths, levels, batch_size)
+    tell(
+        f"{cached.made:,} of {len(pictures):,} pictures were encoded; the others were in the cache"
+    )
     broken = {pictures.names[i]: why for i, why in cached.broken.items()}
     if not cached.sound:
         why = listed([f"{name} ({reason})" for name, reason in broken.items()])

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.cluster import KMeans, MiniBatchKMeans
 
 from cpc_tf.classify.random_sample import PART
-from cpc_tf.encoders.features import farthest_first
+from cpc_tf.evaluation.neighbours import farthest_first
 
 COVERING = 50  # labels, up to which pictures that stand for many others come first
 _NEIGHBOURS = 20  # of which the mean similarity says how typical a picture is

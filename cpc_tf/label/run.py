@@ -8,9 +8,9 @@ import re
 import socket
 import webbrowser
 
-from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.core.files import remove_leftovers
 from cpc_tf.core.texts import listed
+from cpc_tf.encoders.features import Encoder
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import open_gallery
 from cpc_tf.label.server import Page, serve
@@ -30,7 +30,7 @@ def main(config: LabelConfig) -> None:
     )  # what is no table is said before minutes of encoding
     folder, name = os.path.split(os.path.realpath(table.path))
     remove_leftovers(folder, rf"{re.escape(name)}\.\d+\.tmp")
-    encoder = PictureEncoder(config.encoder, "", config.image_size, config.seed)
+    encoder = Encoder(config.encoder, config.seed, config.image_size)
     gallery = open_gallery(encoder, config.pictures, config.batch_size, tell)
     if gallery.broken:
         why = listed([f"{name} ({reason})" for name, reason in gallery.broken.items()])

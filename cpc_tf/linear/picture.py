@@ -17,7 +17,7 @@ from cpc_tf.data.source import Source
 from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.inference import encode_dataset, on_replicas
-from cpc_tf.evaluation.scores import normalized
+from cpc_tf.evaluation.neighbours import normalized
 
 if TYPE_CHECKING:  # only `draw` needs Matplotlib
     from matplotlib.figure import Figure

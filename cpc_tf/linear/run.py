@@ -24,7 +24,7 @@ from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.inference import encode_dataset, feature_batches, on_replicas, own_images
-from cpc_tf.evaluation.label_kinds import PREDICTIONS, predictions_csv
+from cpc_tf.evaluation.predictions import PREDICTIONS, predictions_csv
 from cpc_tf.evaluation.scores import calibration
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining

@@ -17,7 +17,7 @@ from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.encoders.card import Identity, module_name
 from cpc_tf.evaluation.inference import encode_dataset, on_replicas, own_images
-from cpc_tf.evaluation.scores import nearest_neighbour_accuracy
+from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health

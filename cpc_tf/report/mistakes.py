@@ -15,7 +15,7 @@ from cpc_tf.data import pictures
 from cpc_tf.data.pictures import Pictures
 from cpc_tf.data.reference import DataRef
 from cpc_tf.drawing import plots
-from cpc_tf.evaluation.label_kinds import Predictions
+from cpc_tf.evaluation.predictions import Predictions
 from cpc_tf.report.blocks import Block, FigureBlock, TableBlock, spread
 from cpc_tf.report.runs import Run
 

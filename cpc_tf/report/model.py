@@ -20,7 +20,7 @@ from cpc_tf.drawing.predictions import SHEET, sample
 from cpc_tf.encoders.card import NEW
 from cpc_tf.encoders.config import PIXELS, UNTRAINED
 from cpc_tf.evaluation import counts, label_kinds
-from cpc_tf.evaluation.label_kinds import PREDICTIONS, Predictions, read_predictions
+from cpc_tf.evaluation.predictions import PREDICTIONS, Predictions, read_predictions
 from cpc_tf.report import classify, mistakes
 from cpc_tf.report.blocks import ALIKE, CLASSES, Block, FigureBlock, ListBlock, Part, TableBlock
 from cpc_tf.report.methods import methods

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.drawing import plots
 from cpc_tf.evaluation import counts
-from cpc_tf.evaluation.label_kinds import Predictions
+from cpc_tf.evaluation.predictions import Predictions
 from cpc_tf.report.blocks import FigureBlock, Part
 from cpc_tf.report.prose import sentences
 from cpc_tf.report.runs import Run, is_number

@@ -80,6 +80,15 @@ class TrainingConfig(Settings):
     )
     keep_checkpoints = 3  # the latest ones
 
+    def refuse_large_batch(self, images: int) -> None:
+        """Raises ConfigError if a step takes more images than there are to train on."""
+        if self.batch_size > images:
+            raise ConfigError(
+                "batch_size",
+                self.batch_size,
+                f"more than the {images} pictures to train on; --batch_size={images} or less would do",
+            )
+
     def check(self):
         if not self.train_steps and not self.train_epochs:
             raise ConfigError(
@@ -145,18 +154,6 @@ class UsualTraining:
         batch = max(1 << int(math.log2(min(images, self.batch))), replicas)
         epochs = max(self.epochs, self.least_steps * (given_batch or batch) / images)
         return {"batch_size": batch, "train_epochs": math.ceil(epochs)}
-
-
-def refuse_large_batch(
-    training: TrainingConfig, images: int, what: str = "pictures to train on"
-) -> None:
-    """Raises ConfigError if a step takes more images than there are to train on."""
-    if training.batch_size > images:
-        raise ConfigError(
-            "batch_size",
-            training.batch_size,
-            f"more than the {images} {what}; --batch_size={images} or less would do",
-        )
 
 
 @dataclasses.dataclass(frozen=True)

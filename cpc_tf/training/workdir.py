@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from absl import logging
@@ -29,7 +29,9 @@ from cpc_tf.core.settings import (
 from cpc_tf.core.texts import shown
 from cpc_tf.training import provenance
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.config import UsualTraining, refuse_large_batch
+
+if TYPE_CHECKING:
+    from cpc_tf.training.config import UsualTraining
 
 REFIT = "refit"  # folder of the phases that train on all labels after the test, and their entry in a result.json
 FOLDERS, FILES = (
@@ -70,6 +72,7 @@ class Workdir:
       config: all settings of the run. If the directory holds a run, those that may not change must be the same there.
       task: the name of what is run, one of `cpc_tf.core.commands.TASKS`.
       chief: whether this process writes. Of several workers only one does; the others call the same methods.
+      replaces: whether the run takes the place of one of the same task in the directory, whose settings may differ.
 
     Attributes:
       path: the path of the directory.
@@ -81,10 +84,10 @@ class Workdir:
       ConfigError: `config.workdir` is empty, holds another run, or cannot be the directory of a run.
     """
 
-    def __init__(self, config: Settings, task: str, chief: bool = True):
+    def __init__(self, config: Settings, task: str, chief: bool = True, replaces: bool = False):
         config.check_complete()
         self.path, self.config, self.chief = config.workdir, config, chief
-        self._task, self._events = task, None
+        self._task, self._replaces, self._events = task, replaces, None
         self._at_begin: dict[str, str | bytes] = {}  # files to write then
         for name in (*FOLDERS, *FILES):
             path = self.file(name)
@@ -92,7 +95,9 @@ class Workdir:
                 raise ConfigError(
                     f"{path}: should be a {'folder' if name in FOLDERS else 'file'}; move it away"
                 )
-        if self.has_begun:
+        if replaces:
+            self._refuse_another_task()
+        elif self.has_begun:
             saved = read_config(self.path, type(config))
             self.config = kept(config, saved)
             if differ := changed_flags(self.config, saved):
@@ -110,6 +115,14 @@ class Workdir:
                 self.path,
                 "has checkpoints but no run.flags, which identify the run; take another "
                 "--workdir, or put its run.flags back",
+            )
+
+    def _refuse_another_task(self) -> None:
+        path = self.file("run.json")
+        task = read_json(path).get("task") if tf.io.gfile.exists(path) else self._task
+        if task != self._task:
+            raise ConfigError(
+                "workdir", self.path, f"holds a run of cpc-tf {task}; take another --workdir"
             )
 
     def file(self, name: str) -> str:
@@ -158,7 +171,7 @@ class Workdir:
         self.config, line = derived(self.config, values, f"{images} pictures")
         if line and self.chief and tell:
             print(line, flush=True)
-        refuse_large_batch(self.config.training, images * max(1, views))
+        self.config.training.refuse_large_batch(images * max(1, views))
         return self.config
 
     def begin(self, step: int, **session: Any) -> dict[str, Any]:
@@ -190,12 +203,9 @@ class Workdir:
             "run.flags", to_flagfile(self.config)
         )  # after these: a run that has begun has them
         before = {}
-        with contextlib.suppress(ConfigError):  # a damaged file is written anew
-            before = (
-                read_json(self.file("run.json"))
-                if tf.io.gfile.exists(self.file("run.json"))
-                else {}
-            )
+        if not self._replaces and tf.io.gfile.exists(self.file("run.json")):
+            with contextlib.suppress(ConfigError):  # a damaged file is written anew
+                before = read_json(self.file("run.json"))
         if before.get("tensorflow", tf.__version__) != tf.__version__:
             warn_once(
                 f"this run was begun with TensorFlow {shown(before['tensorflow'])}, goes on with {tf.__version__}: it "
@@ -270,6 +280,8 @@ class Workdir:
 
     def _is_as_long(self) -> bool:
         """Whether the run was as long when it last began. What else may change on resume changes no figure."""
+        if self._replaces:
+            return False
         recorded = read_config(self.path, type(self.config)) if self.has_begun else None
         return recorded is not None and recorded.training.length == self.config.training.length
 

@@ -301,7 +301,10 @@ def embed(
     )
     if any(getattr(config, name) != value for name, value in defaults.items()):
         opened = None  # these settings make it another one
-    return command.embed(config, _tell(verbose), opened, None if config.pictures else pictures)
+    with contextlib.ExitStack() as quiet:
+        if not verbose:
+            quiet.enter_context(silent())
+        return command.embed(config, _tell(verbose), opened, None if config.pictures else pictures)
 
 
 def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any]) -> Any:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
 from cpc_tf.classify.config import ClassifyConfig
 from cpc_tf.classify.run import learn
-from cpc_tf.core.files import read_json
 from cpc_tf.core.locks import locked
 from cpc_tf.core.progress import waiting_for
-from cpc_tf.core.settings import ConfigError, replace
+from cpc_tf.core.settings import replace
+from cpc_tf.core.texts import STDOUT
 from cpc_tf.data import pictures
 from cpc_tf.data.pictures import Images
 from cpc_tf.export.run import export_into
-from cpc_tf.use.predict_config import STDOUT, PredictConfig
+from cpc_tf.training.workdir import Workdir
 
 if TYPE_CHECKING:
     from cpc_tf.use.model import Record
@@ -59,23 +56,26 @@ def classify(
         its classifier.json.
     """
     has_new = bool(config.pictures) or images is not None
-    prediction = PredictConfig(pictures=config.pictures, output=config.output, sheet=config.sheet)
     if has_new:
         from cpc_tf.use import formats
         from cpc_tf.use.predict import predict
+        from cpc_tf.use.predict_config import PredictConfig
 
+        prediction = PredictConfig(
+            pictures=config.pictures, output=config.output, sheet=config.sheet
+        )
         formats.check_new(config.output)
     if config.pictures not in ("", "-"):  # standard input can be read only once
         pictures.find(config.pictures)
-    with _directory(config.workdir, has_new) as workdir:
+    with _opened(config, has_new) as workdir:
         result = learn(config, workdir, tell)
-        if not workdir:
+        if workdir is None:
             tell(
                 "the classifier is not kept; --workdir=runs/mine/classify keeps it, and --pictures=... uses it"
             )
             return result, []
         with waiting_for("checking the classifier as a module"):
-            model = export_into(workdir, CLASSIFIER)
+            model = export_into(workdir.path, CLASSIFIER)
         if config.workdir:
             tell(f"{model}: the classifier; cpc-tf predict --model={model} uses it again")
         if not has_new:
@@ -88,17 +88,13 @@ def classify(
 
 
 @contextlib.contextmanager
-def _directory(workdir: str, is_needed: bool) -> Iterator[str]:
-    """Yields the directory, alone in it; if it is '', that, or a temporary one if one is needed."""
-    if not workdir:
+def _opened(config: ClassifyConfig, is_needed: bool) -> Iterator[Workdir | None]:
+    """Yields the directory of the run, alone in it; without --workdir a temporary one, or None if none is needed."""
+    if config.workdir:
+        with locked(config.workdir):
+            yield Workdir(config, "classify", replaces=True)
+    elif is_needed:
         with tempfile.TemporaryDirectory(prefix="cpc_tf_classify") as folder:
-            yield folder if is_needed else ""
-        return
-    with locked(workdir):
-        run = os.path.join(workdir, "run.json")
-        task = read_json(run).get("task") if tf.io.gfile.exists(run) else "classify"
-        if task != "classify":
-            raise ConfigError(
-                "workdir", workdir, f"holds a run of cpc-tf {task}; take another --workdir"
-            )
-        yield workdir
+            yield Workdir(replace(config, workdir=folder), "classify", replaces=True)
+    else:
+        yield None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cpc_tf.data.table import Table
 
 _NEAR = 0.95  # cosine of centred features from which pictures are nearly the same, as of `cpc-tf embed --duplicates`
+_BATCH, _BLOCK = 64, 4096  # pictures that are encoded, and whose features are in memory, at a time
 _WIDTH = 256  # of the features that are kept: a gigabyte for a million pictures
 
 
@@ -275,15 +276,12 @@ def _near_copies(
     intensity_range: IntensityRange | None,
 ) -> str:
     """Returns a line on the pictures that are nearly those of another split, by their features."""
-    import os
-
     import numpy as np
 
-    from cpc_tf.core.progress import waiting_for
-    from cpc_tf.data.pictures import Pictures
     from cpc_tf.data.table import is_test
-    from cpc_tf.encoders.features import Encoder, repeats
-    from cpc_tf.evaluation.scores import normalized
+    from cpc_tf.encoders import feature_cache
+    from cpc_tf.encoders.features import Encoder
+    from cpc_tf.evaluation.neighbours import normalized, repeats
 
     rows = sorted(
         rows, key=lambda row: any(map(is_test, split_of[row]))
@@ -292,13 +290,16 @@ def _near_copies(
     if len(kinds) < 2:
         return "no other split to look for nearly the same pictures in"
     files = table.names[rows].tolist()
-    opened, kept, places = Encoder(encoder), [], []
-    with waiting_for(f"features of {len(files)} pictures"):
-        pictures = Pictures(files, [*map(os.fsencode, table.paths[rows])])
-        for batch, features in opened.steps(pictures, intensity_range=intensity_range):
-            if len(batch.indices):
-                kept.append(_projected(features))
-                places += [*batch.indices]
+    opened = Encoder(encoder)
+    known = opened.intensity_range or intensity_range
+    cached = feature_cache.encoded(opened, table.root, table.paths[rows], known, _BATCH)
+    places = cached.sound
+    if not places:
+        return "none of the pictures can be read"
+    kept = [
+        _projected(cached.features[cached.rows[start : start + _BLOCK]])
+        for start in range(0, len(places), _BLOCK)
+    ]
     apart = np.array([[one.isdisjoint(other) for other in kinds] for one in kinds])
     kind_of = np.array([kinds.index(frozenset(split_of[rows[place]])) for place in places])
     pairs = repeats(normalized(np.concatenate(kept)), _NEAR, kind_of, apart)

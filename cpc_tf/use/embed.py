@@ -8,7 +8,6 @@ import io
 import itertools
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ import tensorflow as tf
 from matplotlib.figure import Figure
 
 from cpc_tf.core.files import read_text, reason, write_file
-from cpc_tf.core.progress import Progress
+from cpc_tf.core.progress import Progress, waiting_for
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import csv_lines, listed
 from cpc_tf.data import labels, pictures
@@ -26,8 +25,9 @@ from cpc_tf.data.names import is_nothing
 from cpc_tf.data.pictures import Images, Pictures
 from cpc_tf.drawing import map as embedding_map
 from cpc_tf.drawing import plots
-from cpc_tf.encoders.features import Encoder, farthest_first, nearest_others, repeats
-from cpc_tf.evaluation.scores import normalized
+from cpc_tf.encoders import feature_cache
+from cpc_tf.encoders.features import Encoder
+from cpc_tf.evaluation.neighbours import farthest_first, nearest_others, normalized, repeats
 from cpc_tf.use.embed_config import CSV, NPZ, PARQUET, EmbedConfig
 
 QUERIES, NEAREST, SIDE = (
@@ -38,7 +38,6 @@ QUERIES, NEAREST, SIDE = (
 LABEL_COLUMNS = ("file", "label")
 _LETTERS = 18  # of a name on the sheet, as wide as its picture
 _THUMBNAIL = 64  # px of a picture on the map
-_REPORT_EVERY = 5  # seconds
 Tell = Callable[[str], None]
 
 
@@ -89,7 +88,8 @@ def embed(
     classes = _classes(config.labels, files.names, config.pictures) if config.labels else {}
     encoder = encoder or Encoder(config.encoder, config.seed, config.image_size)
     tell(f"features: {encoder.what}")
-    indices, features, broken = _encode(encoder, files, config.batch_size, tell)
+    root = _folder(config, images)
+    indices, features, broken = _encode(encoder, files, root, config.batch_size)
     if not indices:
         raise ConfigError("pictures", config.pictures, f"none can be read: {_reasons(broken)}")
     if broken:
@@ -118,9 +118,8 @@ def embed(
         tell(f"{config.map}: a map of the pictures")
     if queries:
         first = queries.take(range(min(len(queries), QUERIES)))
-        _, asked, unread = _encode(
-            encoder, first, config.batch_size, lambda _: None, all_files.intensity_range
-        )
+        intensity_range = all_files.intensity_range
+        _, asked, unread = _encode(encoder, first, "", config.batch_size, intensity_range)
         if unread:
             raise ConfigError(
                 "neighbours", config.neighbours, f"cannot be read: {_reasons(unread)}"
@@ -177,22 +176,40 @@ def _classes(path: str, names: list[str], pictures: str) -> dict[str, tuple[str,
 def _encode(
     encoder: Encoder,
     files: Pictures,
+    root: str,
     batch_size: int,
-    tell: Tell,
     intensity_range: IntensityRange | None = None,
 ) -> tuple[list[int], np.ndarray, dict[str, str]]:
-    """Returns the indices of the pictures that can be read, their features float32 [N, D], and why others cannot."""
+    """Returns the indices of the pictures that can be read, their features float32 [N, D], and why others cannot.
+
+    Args:
+      encoder: whose features.
+      files: the pictures.
+      root: their folder, whose features are kept in the cache; '': they are in no folder.
+      batch_size: pictures encoded at a time.
+      intensity_range: of pictures of more than 8 bits if the encoder has none; None: their own.
+    """
+    known = encoder.intensity_range or intensity_range or files.intensity_range
+    if root:
+        cached = feature_cache.encoded(encoder, root, files.paths, known, batch_size)
+        broken = {files.names[i]: why for i, why in cached.broken.items()}
+        return cached.sound, cached.features[cached.rows], broken
+
     indices, blocks, broken = [], [], {}
-    progress, told = Progress(len(files)), time.monotonic()
-    for batch, features in encoder.steps(files, batch_size, intensity_range):
-        indices += batch.indices.tolist()
-        blocks += [features] if len(features) else []
-        broken |= {files.names[index]: why for index, why in batch.broken.items()}
-        progress.update(batch.stop)
-        if progress.rate and time.monotonic() - told > _REPORT_EVERY:
-            told = time.monotonic()
-            tell(f"{progress}  {progress.rate:.1f} pictures/s")
+    progress = Progress(len(files))
+    with waiting_for("encoding pictures", progress):
+        for batch, features in encoder.steps(files, batch_size, known):
+            indices += batch.indices.tolist()
+            blocks += [features] if len(features) else []
+            broken |= {files.names[index]: why for index, why in batch.broken.items()}
+            progress.update(batch.stop)
     return indices, np.concatenate(blocks) if blocks else np.zeros([0, 0], np.float32), broken
+
+
+def _folder(config: EmbedConfig, images: Images | None) -> str:
+    """Returns the folder of pictures on a disk that the settings name; '' for a list of files and for arrays."""
+    path = os.path.expanduser(config.pictures)
+    return path.rstrip("/") or "/" if images is None and os.path.isdir(path) else ""
 
 
 def _reasons(broken: Mapping[str, str]) -> str:

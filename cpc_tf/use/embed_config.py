@@ -4,8 +4,9 @@
     cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --to_label=60 --duplicates=repeats.csv
     cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --neighbours=one.jpg
 
-Features: mean latents of the patch grid for a module of `cpc-tf export`; the output for the whole picture for
-another TF-Hub module. A broken picture is named and left out.
+Features: the mean of the feature map of a module of `cpc-tf export`, or of the output of another TF-Hub module, over the
+whole picture and its mirror image, as in `cpc-tf classify` and `label`. Those of a folder are kept in the cache. A
+broken picture is named and left out.
 """
 
 from __future__ import annotations

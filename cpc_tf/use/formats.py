@@ -20,9 +20,9 @@ from cpc_tf.core.files import NotWritten, read_json, reason, to_json, write_file
 from cpc_tf.core.locks import lock
 from cpc_tf.core.settings import ConfigError, Stopped
 from cpc_tf.core.termination import Interrupted
-from cpc_tf.core.texts import csv_lines, escaped, listed, name_lines
+from cpc_tf.core.texts import STDOUT, csv_lines, escaped, listed, name_lines
 from cpc_tf.use.model import BEST, Detected, Model, Record
-from cpc_tf.use.predict_config import COCO, CSV, JSON_LINES, STDOUT, VOC, YOLO_SCORES, PredictConfig
+from cpc_tf.use.predict_config import COCO, CSV, JSON_LINES, VOC, YOLO_SCORES, PredictConfig
 
 PART = ".part"  # ending of an output that still grows
 

@@ -18,13 +18,13 @@ from PIL import Image, ImageDraw, ImageFont
 from cpc_tf.core.files import write_file
 from cpc_tf.core.progress import Progress, duration
 from cpc_tf.core.settings import replace
-from cpc_tf.core.texts import listed
+from cpc_tf.core.texts import STDOUT, listed
 from cpc_tf.data import pictures
 from cpc_tf.data.pictures import Images, Pictures
 from cpc_tf.drawing import plots
 from cpc_tf.use import formats
 from cpc_tf.use.model import Box, Detected, Model, Record
-from cpc_tf.use.predict_config import COCO, STDOUT, PredictConfig
+from cpc_tf.use.predict_config import COCO, PredictConfig
 
 MOST = 60  # pictures on a sheet
 SIDE = 160  # px of each

@@ -15,12 +15,11 @@ import dataclasses
 import os
 
 from cpc_tf.core.settings import ConfigError, Settings, count, setting
-from cpc_tf.core.texts import PICTURES
+from cpc_tf.core.texts import PICTURES, STDOUT
 
 CSV, JSON_LINES, COCO = ".csv", ".jsonl", ".json"
 # What a folder as --output holds.
 VOC, YOLO, YOLO_SCORES = "voc", "yolo", "yolo_scores"
-STDOUT = "-"
 RECOMMENDED = -1.0  # stands for the score that a detector recommends
 
 

@@ -18,10 +18,10 @@ from absl import app, flags
 from cpc_tf.classify import logistic
 from cpc_tf.classify.accuracy import judge
 from cpc_tf.classify.config import ClassifyConfig
-from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.classify.logistic import Examples
 from cpc_tf.classify.run import by_people
 from cpc_tf.core.files import write_file
+from cpc_tf.encoders.features import Encoder
 from cpc_tf.evaluation.counts import whole_percents
 from cpc_tf.evaluation.label_kinds import SINGLE_LABEL
 from cpc_tf.evaluation.scores import guesses, probabilities
@@ -56,7 +56,7 @@ class Drawn(NamedTuple):
 
 def encoded(name: str, places: Places, with_versions: bool) -> Encoded:
     """Returns the features of a set by the released encoder."""
-    found, encoder = pictures.SETS[name](places), PictureEncoder(ENCODER)
+    found, encoder = pictures.SETS[name](places), Encoder(ENCODER)
     versions = []
     for factor in BRIGHTNESSES if with_versions else (1.0,):
         images = np.clip(found.images * factor, 0, 255).astype(np.uint8)

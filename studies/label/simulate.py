@@ -16,11 +16,11 @@ import numpy as np
 from absl import app, flags
 
 from cpc_tf.classify import random_sample
-from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.core import files
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.pictures import Pictures
+from cpc_tf.encoders.features import Encoder
 from cpc_tf.label import gallery, guesses, order
 from cpc_tf.label.gallery import Gallery
 
@@ -34,10 +34,10 @@ PART = 0.8  # of the training pictures, which a seed has
 def encoded(dataset: str, split: str) -> tuple[np.ndarray, np.ndarray]:
     """The features float32 [N, D] and labels int64 [N] of a split; they are cached."""
     source = catalog.open_labelled(DataConfig(dataset=dataset, split=split), split, "split")
-    encoder, labels = PictureEncoder(ENCODER), source.labels()
+    encoder, labels = Encoder(ENCODER), source.labels()
 
     def make() -> files.Findings:
-        return {"features": encoder.encode(source, 64, lambda done: None)}
+        return {"features": encoder.encode_source(source, 64, lambda done: None)}
 
     key = [encoder.digest, os.path.realpath(dataset), split, str(len(labels))]
     found = files.remember(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cpc_tf.classify.config import ClassifyConfig
-from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.core.settings import ConfigError, unflatten
+from cpc_tf.encoders.features import Encoder
 from cpc_tf.use import classify as answer
 from cpc_tf.use.model import Model
 from tests import modules, samples
@@ -71,10 +71,10 @@ def test_all_labels_train_and_each_is_tested(run, data):
 
 
 def test_the_module_is_the_regression_on_the_features(run, data):
-    model, encoder = Model(f"{data}/run/classifier"), PictureEncoder(f"{data}/module")
+    model, encoder = Model(f"{data}/run/classifier"), Encoder(f"{data}/module")
     images = np.random.default_rng(0).integers(0, 256, [5, 16, 16, 3], np.uint8)
     weights = np.load(data / "run/logistic.npz")
-    whole = [encoder.features(view).numpy() for view in (images, images[:, :, ::-1])]
+    whole = [encoder.encode(view).numpy() for view in (images, images[:, :, ::-1])]
     np.testing.assert_allclose(*whole, atol=1e-5)  # a picture and its mirror image are alike
     logits = (whole[0] @ weights["weights"] + weights["bias"]) / run[1]["calibration"][
         "temperature"
@@ -109,7 +109,7 @@ def test_more_labels_replace_the_classifier_and_no_picture_is_encoded_twice(
     ) + "x/red/12.png,red,model\n"
     (tmp_path / "labels.csv").write_text(lines)
     monkeypatch.setattr(
-        PictureEncoder, "encode_batch", None
+        Encoder, "encode_batch", None
     )  # the new one was encoded before, as one without a label
     settings = config(data, labels=f"{tmp_path}/labels.csv", workdir=str(directory))
     result, _ = answer.classify(settings)

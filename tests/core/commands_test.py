@@ -28,7 +28,7 @@ command(unflatten(command.config, values))
 LOAD_ENCODER = """
 import sys
 import cpc_tf
-cpc_tf.load_encoder("module")
+cpc_tf.load_encoder("module").features("mine/x/red/0.png")
 """
 # Program -> how many files of ours it may import. Others are printed: `pytest -s -k imports`.
 MOST = {CLASSIFY: 75, LOAD_ENCODER: 40}

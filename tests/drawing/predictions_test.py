@@ -9,7 +9,7 @@ from PIL import Image
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.drawing import plots, predictions
-from cpc_tf.evaluation.label_kinds import Predictions
+from cpc_tf.evaluation.predictions import Predictions
 from tests import samples
 
 pytestmark = pytest.mark.drawn

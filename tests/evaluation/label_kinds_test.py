@@ -1,19 +1,11 @@
 """Results and predictions of single-label and multi-label classifiers as text, and read back."""
 
-import csv
-
 import numpy as np
 import pytest
 
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.evaluation import counts
-from cpc_tf.evaluation.label_kinds import (
-    MULTI_LABEL,
-    SINGLE_LABEL,
-    of_result,
-    predictions_csv,
-    read_predictions,
-)
+from cpc_tf.evaluation.label_kinds import MULTI_LABEL, SINGLE_LABEL, of_result
 from cpc_tf.evaluation.scores import score
 
 
@@ -63,32 +55,3 @@ def test_multi_label_results_as_text():
     assert classes["sky"] == {"tested": 1, "predicted": 1, "right": 0}
     line = "found at a probability of 0.5: dog 0 of 1, sky 0 of 1, cat 1 of 1"
     assert MULTI_LABEL.remarks({**result, "classes": classes}) == [line]
-
-
-def test_names_of_all_kinds_are_read_back():
-    names = ["val/cat/1.jpg", 'a, "b".png', "über/ü.png"]
-    logits = np.log(np.array([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]], np.float32))
-    rows = list(
-        csv.DictReader(
-            predictions_csv(names, logits, np.array([0, 1, 1]), ["10", "=9"]).splitlines()
-        )
-    )
-    assert [row["file"] for row in rows] == names
-    assert [(row["class"], row["prediction"], row["probability"]) for row in rows] == [
-        ("10", "10", "0.7500"), ("'=9", "10", "0.5000"), ("'=9", "'=9", "0.8750"),
-    ]  # fmt: skip
-
-
-def test_names_of_classes_are_those_of_the_result():
-    """Also those that look like indices, or like the formulas that they must not become."""
-    names = ["10", "2", "=cmd|' calc'!A0", "a, b"]
-    text = predictions_csv(["=1.png", "b;c.png"], np.eye(4)[[2, 0]], np.array([1, 3]), names)
-    found = read_predictions(text, names)
-    assert found.pairs.tolist() == [[1, 2], [3, 0]]
-    assert found.files == ["=1.png", "b;c.png"]
-    assert read_predictions(text, names[1:]) is None
-
-
-def test_what_is_no_prediction_is_none():
-    for text in ("", "cat,x", "cat", "cat;dog,cat"):
-        assert read_predictions(f"class,prediction\n{text}\n", ["cat", "dog"]) is None

@@ -5,12 +5,12 @@ import pytest
 from sklearn import metrics
 
 from cpc_tf.evaluation.label_kinds import MULTI_LABEL
+from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.evaluation.scores import (
     calibration,
     expected_calibration_error,
     fitted_temperature,
     multi_label_score,
-    nearest_neighbour_accuracy,
     probabilities,
     score,
 )

@@ -17,7 +17,7 @@ from cpc_tf.boxes import yolo
 from cpc_tf.core.texts import csv_records
 from cpc_tf.data import labels, pictures
 from cpc_tf.drawing import predictions
-from cpc_tf.evaluation.label_kinds import predictions_csv, read_predictions
+from cpc_tf.evaluation.predictions import predictions_csv, read_predictions
 from cpc_tf.report import page
 from cpc_tf.report.runs import collect
 from cpc_tf.use import formats

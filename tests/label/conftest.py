@@ -5,13 +5,14 @@ import pytest
 
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.data.config import SQUASH, ImageConfig
+from cpc_tf.encoders.features import Encoder
 from cpc_tf.label import gallery
 from cpc_tf.label.config import LabelConfig
 from tests.samples import write_pictures
 
 
-class MeanColours:
-    """In place of a `PictureEncoder`: 3 features, and as many calls as it is allowed."""
+class MeanColours(Encoder):
+    """3 features, and as many calls as it is allowed."""
 
     geometry = ImageConfig(resize=8, image_size=8, resize_mode=SQUASH)
     intensity_range, digest, what = None, "mean colours", "mean colours"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cpc_tf.core.settings import ConfigError
-from cpc_tf.evaluation.scores import normalized
+from cpc_tf.evaluation.neighbours import normalized
 from cpc_tf.label import gallery
 from tests.label.conftest import MeanColours
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cpc_tf.classify import random_sample
-from cpc_tf.evaluation.scores import normalized
+from cpc_tf.evaluation.neighbours import normalized
 from cpc_tf.label import order
 from cpc_tf.label.order import Pool
 

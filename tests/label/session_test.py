@@ -8,7 +8,7 @@ import pytest
 
 from cpc_tf.classify import random_sample
 from cpc_tf.core.settings import ConfigError, replace
-from cpc_tf.data import folder as folders
+from cpc_tf.data import pool
 from cpc_tf.data.config import PicturesConfig
 from cpc_tf.label import guesses
 from cpc_tf.label.config import LabelConfig
@@ -147,7 +147,7 @@ def test_pictures_that_are_deleted_leave_the_page_and_the_table_stays_of_use(
         f"4 pictures are no longer in {folder}; their rows stay in {config.labels}"
     ]
     assert not gone & {point[0] for point in session.map()["points"]}
-    table = folders.table_of(PicturesConfig(labelled=str(folder), labels=config.labels))
+    table = pool.table_of(PicturesConfig(labelled=str(folder), labels=config.labels))
     assert any("pictures are no longer there: 2" in note for note in table.notes)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cpc_tf.core.settings import ConfigError
-from cpc_tf.data import folder as folders
+from cpc_tf.data import pool
 from cpc_tf.data.config import PicturesConfig
 from cpc_tf.data.labels import MODEL
 from cpc_tf.label.table import Label, LabelTable
@@ -167,7 +167,7 @@ def test_no_test_is_drawn_from_accepted_guesses(folder, tmp_path):
     ]
     (tmp_path / "labels.csv").write_text("\n".join(["file,label,by,group", *rows]) + "\n")
     data = PicturesConfig(labelled=str(folder), labels=str(tmp_path / "labels.csv"))
-    table = folders.table_of(data)
+    table = pool.table_of(data)
     assert len(table.splits["test"]) >= 3
     assert not table.accepted[table.splits["test"]].any()
     assert table.accepted[table.splits["train"]].sum() > 12

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.evaluation.scores import nearest_neighbour_accuracy
+from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.pretrain.diagnostics import Health, latent_statistics, sample_latents
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cpc_tf.evaluation.label_kinds import read_predictions
+from cpc_tf.evaluation.predictions import read_predictions
 from cpc_tf.report import page
 from cpc_tf.report.mistakes import MOST, SIDE, confusions, surest
 from cpc_tf.report.runs import Run

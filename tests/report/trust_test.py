@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cpc_tf.evaluation.label_kinds import Predictions
+from cpc_tf.evaluation.predictions import Predictions
 from cpc_tf.report.runs import Run
 from cpc_tf.report.trust import reliability, trust
 from tests.report import samples

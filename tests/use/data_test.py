@@ -7,9 +7,9 @@ import pytest
 
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import catalog
-from cpc_tf.data.config import PicturesConfig
-from cpc_tf.data.pictures import batches
+from cpc_tf.data.config import ImageConfig, PicturesConfig
 from cpc_tf.encoders import features as encoder
+from cpc_tf.encoders.features import Encoder
 from cpc_tf.use.data import ListingConfig, listing
 from tests.boxes.samples import CAT, pairs, xml
 from tests.data.samples import encode, write_files
@@ -125,15 +125,20 @@ def test_the_objects_of_a_folder_of_boxes(tmp_path, capsys):
     assert "on a canvas of 224 x 352 px; --area_scale=" in line
 
 
-class Pixels:
-    """In place of an encoder: the pixels are the features."""
+class Pixels(Encoder):
+    """The pixels are the features."""
+
+    geometry = ImageConfig(resize=8, image_size=8)
+    intensity_range, digest = None, "pixels"
 
     def __init__(self, path):
         assert path == "module"
 
-    def steps(self, pictures, intensity_range):
-        for batch in batches(pictures, lambda image: image, 4, intensity_range=intensity_range):
-            yield batch, batch.images.reshape([len(batch.indices), -1]).astype(np.float32)
+    def prepare(self, image):
+        return image
+
+    def encode_batch(self, images):
+        return images.reshape([len(images), -1]).astype(np.float32)
 
 
 def test_pictures_of_the_test_that_are_nearly_learned(listed, monkeypatch):

@@ -77,16 +77,26 @@ def done(encoder, folder, tmp_path_factory):
     return out, embed(config, told.append), told
 
 
-def test_features_are_the_mean_latents_of_the_patch_grid(done, encoder, folder):
+def test_features_are_those_of_picture_and_mirror_image(done, encoder, folder):
     out, found, told = done
-    loaded = load_patch_encoder(encoder, patch_size=GEOMETRY.patch_size)
+    loaded = load_patch_encoder(encoder, patch_size=16, endpoint="feature_map")
     assert len(found.names) == 13
     for name, features in [*zip(found.names, found.features)][::5]:
         image = views.resize(decode((folder / name).read_bytes()), GEOMETRY.resize)
-        patches = views.grid_of_patches(views.centre_crop(image, GEOMETRY.image_size), 8, 4)
-        wanted = tf.reduce_mean(loaded.patch_latents(patches[None])[0], [0, 1])
-        np.testing.assert_allclose(features, wanted, rtol=1e-4, atol=1e-5)
-    assert "mean latents of 3 x 3 patches" in told[0]
+        image = tf.image.convert_image_dtype(
+            views.centre_crop(image, GEOMETRY.image_size), "float32"
+        )
+        maps = loaded.outputs(tf.stack([image, image[:, ::-1]]))["feature_map"]
+        np.testing.assert_allclose(features, tf.reduce_mean(maps, [0, 1, 2]), rtol=1e-4, atol=1e-5)
+    assert "the mean of feature_map over a picture of 16 x 16 px" in told[0]
+
+
+def test_features_of_folder_come_from_the_cache(done, encoder, folder, monkeypatch):
+    _, found, _ = done
+    monkeypatch.setattr(Encoder, "encode_batch", None)
+    again = embed(EmbedConfig(encoder, str(folder)))
+    np.testing.assert_array_equal(again.features, found.features)
+    assert again.broken == found.broken
 
 
 def test_pictures_of_12_bits_are_scaled_by_the_card(encoder, folder, tmp_path):
@@ -96,7 +106,7 @@ def test_pictures_of_12_bits_are_scaled_by_the_card(encoder, folder, tmp_path):
     pixels = tf.io.decode_png((folder / "a/red/0.png").read_bytes())
     (tmp_path / "deep.png").write_bytes(tf.io.encode_png(16 * tf.cast(pixels, tf.uint16)).numpy())
     seen = Encoder(tmp_path / "hub")
-    seen._vectors = tf.identity
+    seen.encode_batch = lambda images: images
     deep, flat = seen.features([tmp_path / "deep.png", folder / "a/red/0.png"])
 
 
@@ -167,7 +177,7 @@ def test_a_third_party_module_sees_whole_pictures(folder, tmp_path):
     )
     image = decode((folder / "a/red/0.png").read_bytes()).numpy()
     np.testing.assert_allclose(found.features[0], image.mean((0, 1)) / 255, atol=0.01)
-    assert "whole pictures, resized to 20 x 20 px" in told[0]
+    assert "over a picture of 20 x 20 px and its mirror image" in told[0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Features of the files of a folder, kept in the cache: `cpc-tf label` and `cpc-tf classify` encode a picture once.
+"""Features of the files of a folder, kept in the cache: all commands together encode a picture once.
 
 A row is added after each batch, so an interrupted computation goes on.
 """
@@ -14,14 +14,13 @@ from typing import NamedTuple, TextIO
 
 import numpy as np
 
-from cpc_tf.classify.features import PictureEncoder
 from cpc_tf.core.files import cache_folder, writing
 from cpc_tf.core.locks import lock
 from cpc_tf.core.progress import Progress, waiting_for
-from cpc_tf.data import pictures as files
-from cpc_tf.data import views, walk
+from cpc_tf.data import walk
 from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.pictures import Batch, Pictures
+from cpc_tf.encoders.features import Encoder
 
 _FEATURES = "features.bin"  # float32, a row for each sound picture of the index
 
@@ -45,9 +44,9 @@ class Cached(NamedTuple):
 
 
 def encoded(
-    encoder: PictureEncoder,
+    encoder: Encoder,
     root: str,
-    names: Sequence[str],
+    paths: Sequence[str | bytes],
     intensity_range: IntensityRange | None,
     batch_size: int,
 ) -> Cached:
@@ -58,7 +57,7 @@ def encoded(
     Args:
       encoder: whose features.
       root: the folder.
-      names: files, relative to it.
+      paths: of the files.
       intensity_range: how pictures of more than 8 bits are decoded; None: by their own range.
       batch_size: pictures encoded at a time.
 
@@ -66,15 +65,16 @@ def encoded(
       ConfigError: the encoder gives features that are not finite.
       NotWritten: the cache cannot be written.
     """
-    key = f"{os.path.realpath(root)}\n{encoder.digest}\n{intensity_range}"
-    digest = hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:32]
-    cache = os.path.join(cache_folder(), "features", digest)
-    stats = walk.stats(root, names).tolist()
+    cache = _folder(encoder, root, intensity_range)
+    names = [os.path.relpath(os.fsdecode(path), root) for path in paths]
+    stats = walk.stats("", paths).tolist()
     versions = [f"{name} {size} {time}" for name, (size, time) in zip(names, stats)]
-    pictures = Pictures([*names], [os.fsencode(os.path.join(root, name)) for name in names])
+    pictures = Pictures(names, [*map(os.fsencode, paths)])
     with writing(cache):
         os.makedirs(cache, exist_ok=True)
         index = open(os.path.join(cache, "index.jsonl"), "a+", encoding="utf-8")  # noqa: SIM115 closed below
+
+    # Compute what is missing.
     with index:
         lock(index)  # another process may be computing the same
         entries, width = _index(index)
@@ -83,36 +83,33 @@ def encoded(
             i for i, version in enumerate(versions) if not isinstance(entries.get(version), int)
         ]
         if missing:
-            batches = files.batches(
-                pictures.take(missing),
-                lambda image: views.plain_crop(image, encoder.geometry),
-                batch_size,
-                least_side=encoder.geometry.resize,
-                intensity_range=intensity_range,
-            )
-            rows = 1 + max(
-                (entry for entry in entries.values() if isinstance(entry, int)), default=-1
-            )
-            _append(
-                encoder,
-                batches,
-                [versions[i] for i in missing],
-                index,
-                f"{cache}/{_FEATURES}",
-                rows,
-            )
+            steps = encoder.steps(pictures.take(missing), batch_size, intensity_range)
+            rows = [entry for entry in entries.values() if isinstance(entry, int)]
+            new = [versions[i] for i in missing]
+            _append(steps, new, index, f"{cache}/{_FEATURES}", 1 + max(rows, default=-1))
             entries, width = _index(index)
-    sound = [i for i, version in enumerate(versions) if isinstance(entries[version], int)]
-    broken = {
-        i: entries[version]
-        for i, version in enumerate(versions)
-        if isinstance(entries[version], str)
-    }
-    rows = np.array([entries[versions[i]] for i in sound], np.int64)
-    if not sound:
-        return Cached(np.zeros([0, width], np.float32), sound, rows, broken, len(missing))
-    features = np.memmap(f"{cache}/{_FEATURES}", np.float32, "r", shape=(rows.max() + 1, width))
-    return Cached(features, sound, rows, broken, len(missing))
+
+    # Look up all.
+    sound, rows, broken = [], [], {}
+    for i, version in enumerate(versions):
+        entry = entries[version]
+        if isinstance(entry, int):
+            sound.append(i)
+            rows.append(entry)
+        else:
+            broken[i] = entry
+    features = np.zeros([0, width], np.float32)
+    if sound:
+        shape = (max(rows) + 1, width)
+        features = np.memmap(f"{cache}/{_FEATURES}", np.float32, "r", shape=shape)
+    return Cached(features, sound, np.array(rows, np.int64), broken, len(missing))
+
+
+def _folder(encoder: Encoder, root: str, intensity_range: IntensityRange | None) -> str:
+    """Returns the folder of the cache for a folder of pictures, as an encoder sees them."""
+    key = f"{os.path.realpath(root)}\n{encoder.digest}\n{intensity_range}"
+    digest = hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:32]
+    return os.path.join(cache_folder(), "features", digest)
 
 
 def _index(file: TextIO) -> tuple[dict[str, int | str], int]:
@@ -128,8 +125,7 @@ def _index(file: TextIO) -> tuple[dict[str, int | str], int]:
 
 
 def _append(
-    encoder: PictureEncoder,
-    batches: Iterator[Batch],
+    steps: Iterator[tuple[Batch, np.ndarray]],
     versions: list[str],
     index: TextIO,
     path: str,
@@ -138,8 +134,7 @@ def _append(
     """Appends the features of pictures to a file, and after each batch its lines to the index.
 
     Args:
-      encoder: whose features.
-      batches: of the pictures.
+      steps: the pictures, and the features of the sound ones.
       versions: of these pictures, as the index names them.
       index: the open index.
       path: the file of features.
@@ -148,13 +143,8 @@ def _append(
     progress = Progress(len(versions))
     with open(path, "ab") as file, waiting_for("encoding pictures", progress):
         index.write("\n")
-        for batch in batches:
+        for batch, features in steps:
             entries: dict[str, int | str] = {versions[i]: why for i, why in batch.broken.items()}
-            features = (
-                encoder.encode_batch(batch.images)
-                if len(batch.indices)
-                else np.zeros([0, 0], np.float32)
-            )
             entries |= {versions[i]: rows + n for n, i in enumerate(batch.indices)}
             about = {"width": features.shape[1]} if len(features) else {}
             with writing(path):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cpc_tf.encoders import features as encoder
-from cpc_tf.evaluation.scores import normalized
+from cpc_tf.evaluation import neighbours
+from cpc_tf.evaluation.neighbours import normalized
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_normalized_features_are_centred_and_of_length_1(features):
 def test_the_nearest_others_are_the_most_similar_but_not_the_picture_itself(features):
     query_ids, ids = ["a", "no such"], ["a", *range(48), "a"]
     rows, centred = (
-        encoder.nearest_others(features[:2], features, 3, query_ids, ids),
+        neighbours.nearest_others(features[:2], features, 3, query_ids, ids),
         features - features.mean(0),
     )
     cosines = centred @ centred.T / np.outer(*[np.linalg.norm(centred, axis=1)] * 2)
@@ -39,15 +39,15 @@ def test_the_nearest_others_are_the_most_similar_but_not_the_picture_itself(feat
 
 
 def test_repeats_leave_one_of_each_group(features, monkeypatch):
-    monkeypatch.setattr(encoder, "_BLOCK", 7)
+    monkeypatch.setattr(neighbours, "_BLOCK", 7)
     copies = np.concatenate([features, features[[3, 3, 20]]])
-    found = encoder.repeats(copies, 0.999)
+    found = neighbours.repeats(copies, 0.999)
     assert sorted((i, j) for i, j, _ in found) == [(50, 3), (51, 3), (52, 20)]
     assert all(cosine > 0.999 for *_, cosine in found)
-    kept = set(range(50)) - {i for i, *_ in encoder.repeats(features, 0.5)}
+    kept = set(range(50)) - {i for i, *_ in neighbours.repeats(features, 0.5)}
     for i in range(50):  # whatever is left out is like an earlier one
         assert i in kept or max(features[i] @ features[j] for j in range(i)) >= 0.5
-    cosines = [cosine for *_, cosine in encoder.repeats(features, -1)]
+    cosines = [cosine for *_, cosine in neighbours.repeats(features, -1)]
     assert len(cosines) == 49
     assert cosines == sorted(cosines, reverse=True)
 
@@ -65,7 +65,7 @@ def test_farthest_first_against_loops(features, known):
         ]
         wanted = [*wanted, int(np.argmax(gaps))]
         chosen = [*known, *wanted]
-    assert encoder.farthest_first(features, 12, known) == wanted
-    assert sorted(encoder.farthest_first(features, 99, known)) == [
+    assert neighbours.farthest_first(features, 12, known) == wanted
+    assert sorted(neighbours.farthest_first(features, 99, known)) == [
         i for i in range(50) if i not in known
     ]
