@@ -256,14 +256,14 @@ def standardize(features: tf.Tensor) -> tf.Tensor:
 Embeddings = dict[str, tf.Tensor]
 
 
-class Pool(NamedTuple):
+class CandidatePool(NamedTuple):
     """The candidates of some images."""
 
     values: tf.Tensor  # [G, N, ...]: of G groups of N images
     first: tf.Tensor | int  # the place of the first of these images in its group
 
 
-def pool(values: tf.Tensor, group: int, first: tf.Tensor | int) -> Pool:
+def pool(values: tf.Tensor, group: int, first: tf.Tensor | int) -> CandidatePool:
     """Returns the candidates of some images: the values of all images of their groups.
 
     Args:
@@ -274,10 +274,10 @@ def pool(values: tf.Tensor, group: int, first: tf.Tensor | int) -> Pool:
     """
     count = values.shape[0]
     if count % group == 0:
-        return Pool(tf.reshape(values, [count // group, group, *values.shape[1:]]), 0)
+        return CandidatePool(tf.reshape(values, [count // group, group, *values.shape[1:]]), 0)
     everything = tf.distribute.get_replica_context().all_gather(values, axis=0)
     everything = tf.reshape(everything, [-1, group, *values.shape[1:]])  # [all groups, group, ...]
-    return Pool(tf.gather(everything, [first // group]), first % group)
+    return CandidatePool(tf.gather(everything, [first // group]), first % group)
 
 
 def check_groups(flag: str, group: int, batch_size: int, replicas: int) -> None:
@@ -315,7 +315,7 @@ class Contrastive(Objective):
         """Returns float32 [B, ...] by name, each image's own; 'latents' among them, from which there is no loss."""
 
     @abc.abstractmethod
-    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, CandidatePool]) -> Output:
         """Computes loss and metrics of B images.
 
         Args:

@@ -12,14 +12,22 @@ from cpc_tf.core.native import matmul
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.layers import Conv
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, rotate
+from cpc_tf.objectives.base import (
+    SPREAD,
+    CandidatePool,
+    Contrastive,
+    Embeddings,
+    Figure,
+    Output,
+    rotate,
+)
 from cpc_tf.objectives.config import CPCConfig
 
 # Quarter turns (counter-clockwise) that make a direction "down", in the order in which --directions adds them.
 QUARTER_TURNS = {"down": 0, "up": 2, "right": 3, "left": 1}
 
 
-class Prediction(NamedTuple):
+class DirectionLoss(NamedTuple):
     """Loss and metrics of one direction; float32 scalars."""
 
     loss: tf.Tensor  # InfoNCE, summed over offsets; `reduction` is over predictions
@@ -28,7 +36,9 @@ class Prediction(NamedTuple):
     bound: tf.Tensor
 
 
-def info_nce(predictions: tf.Tensor, candidates: Pool, offset: int) -> tuple[tf.Tensor, tf.Tensor]:
+def info_nce(
+    predictions: tf.Tensor, candidates: CandidatePool, offset: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes the cross-entropy of finding each prediction's own target among all targets of its group.
 
         grid = tf.reshape(tf.eye(18), [2, 3, 3, 18])  # two 3x3 grids of targets, all different
@@ -118,7 +128,7 @@ class Direction(keras.layers.Layer):
             embeddings[f"predictions{offset}"] = predictions * self.config.emb_scale
         return embeddings
 
-    def compare(self, embeddings: Embeddings, targets: Pool) -> Prediction:
+    def compare(self, embeddings: Embeddings, targets: CandidatePool) -> DirectionLoss:
         """Computes the loss of these embeddings, given the targets of their groups."""
         loss, means, accuracies = 0.0, [], []
         candidates = targets.values.shape[1:4].num_elements()  # N*R*C
@@ -130,7 +140,7 @@ class Direction(keras.layers.Layer):
             of_group = targets.values.shape[1] * predictions.shape[1] * predictions.shape[2]
             loss += means[-1] * (1 if self.config.reduction == "mean" else of_group)
         bound = math.log(candidates) - tf.add_n(means) / len(means)
-        return Prediction(loss, tf.add_n(accuracies) / len(accuracies), bound)
+        return DirectionLoss(loss, tf.add_n(accuracies) / len(accuracies), bound)
 
 
 class CPC(Contrastive):
@@ -174,7 +184,7 @@ class CPC(Contrastive):
     def candidates(self) -> list[str]:
         return [f"{name}/targets" for name in self.heads]
 
-    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, CandidatePool]) -> Output:
         """Sums the losses of all directions."""
         predictions, metrics = {}, {}
         for name, head in self.heads.items():

@@ -24,7 +24,7 @@ from cpc_tf.report.blocks import (
     spread,
 )
 from cpc_tf.report.linear import divided, multi_label
-from cpc_tf.report.methods import NO_STACK, Method, Stack, first_steps, methods
+from cpc_tf.report.methods import NO_STACK, ComparedMethod, Stack, first_steps, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
 NEEDS = ("num_train_labels", "label_fraction", "top1")
@@ -51,7 +51,7 @@ SEARCHED = (
     "which the rate was a tenth of what it was, at a plateau. All trials: report.json."
 )
 
-Curve = dict[float, Method]
+Curve = dict[float, ComparedMethod]
 """A method's runs at each fraction of the labels, in increasing order."""
 
 
@@ -109,12 +109,12 @@ def label_curves(runs: Sequence[Run]) -> Curves:
     return Curves(curves, max(ours, key=len, default={}), max(pixels, key=len, default={}))
 
 
-def method_of(curve: Curve) -> Method:
+def method_of(curve: Curve) -> ComparedMethod:
     """Returns the method of a curve, with the runs of its first point."""
     return next(iter(curve.values()))
 
 
-def doubt(point: Method) -> str:
+def doubt(point: ComparedMethod) -> str:
     """Returns why the runs at a fraction may be too short to claim a gain, or ''. Without a preset nothing tells."""
     run, names = point.runs[0], ["efficient_pixels"] * (point.trained_by == "pixels")
     if any(
@@ -183,7 +183,7 @@ def findings(curves: Curves) -> list[Finding]:
     return compared
 
 
-def _finding(points: Sequence[Method], at: float, remark: str) -> Finding:
+def _finding(points: Sequence[ComparedMethod], at: float, remark: str) -> Finding:
     values = {point.title: str(point.spread("top1")) for point in points}
     doubts = [
         reason for reason in map(doubt, points) if len(points) > 1 or reason != UNKNOWN_LENGTH
@@ -271,7 +271,7 @@ def phases(curves: Curves) -> list[Block]:
     return [TableBlock("table3", title, _ordered(rows), note, fold=title)]
 
 
-def _of_phase(point: Method, phase: str, metric: str) -> Spread | None:
+def _of_phase(point: ComparedMethod, phase: str, metric: str) -> Spread | None:
     """Returns the spread of a metric at the end of a phase."""
     stated = [run.get("phases", {}).get(phase, {}).get(metric) for run in point.runs]
     sound = [share for share in stated if is_number(share) and 0 <= share <= 1]

@@ -25,7 +25,7 @@ from cpc_tf.report.blocks import (
     pictures,
     spread,
 )
-from cpc_tf.report.methods import BASELINES, Method, methods
+from cpc_tf.report.methods import BASELINES, ComparedMethod, methods
 from cpc_tf.report.runs import Run, own_preset, remarks, shorter
 
 NEEDS = ("num_classes", "top1")
@@ -78,7 +78,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     ]
 
 
-def _scores(method: Method) -> dict[str, Any]:
+def _scores(method: ComparedMethod) -> dict[str, Any]:
     """Returns the cells of a method with its accuracies, and the size of its encoder."""
     parameters = method.runs[0].identity.parameters
     scores = {title: method.spread(name) for name, title in SHARES.items()}
@@ -86,7 +86,7 @@ def _scores(method: Method) -> dict[str, Any]:
     return {**scores, MILLIONS: parameters and parameters / 1e6}
 
 
-def _table(compared: Sequence[Method]) -> TableBlock:
+def _table(compared: Sequence[ComparedMethod]) -> TableBlock:
     first = compared[0].runs[0]
     rows = []
     for method in compared:
@@ -144,7 +144,7 @@ def _as_seen(run: Run) -> Run:
     return seen
 
 
-def _findings(compared: Sequence[Method]) -> list[Finding]:
+def _findings(compared: Sequence[ComparedMethod]) -> list[Finding]:
     """Returns the best pre-trained encoder beside the best of each baseline."""
     ranked = sorted(compared, key=lambda method: -method.spread("top1").mean)
     ours = [method for method in ranked if method.pretrained]

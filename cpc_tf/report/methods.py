@@ -48,7 +48,7 @@ Stack = tuple[Optional[str], Optional[float]]
 NO_STACK: Stack = (None, None)
 
 
-class Method(NamedTuple):
+class ComparedMethod(NamedTuple):
     """Runs that differ only in their seeds. `trained_by` is that of `Identity`, `propagation` the flag's or ''."""
 
     title: str
@@ -99,7 +99,7 @@ class Method(NamedTuple):
         counts = {run.get("parameters") for run in self.runs}
         return NO_STACK if len(counts) > 1 or None in counts else (self.network, counts.pop() / 1e6)
 
-    def by(self, key: Callable[[Run], float]) -> dict[float, Method]:
+    def by(self, key: Callable[[Run], float]) -> dict[float, ComparedMethod]:
         """Returns {value of the key: the method with the runs that have it}, in increasing order."""
         groups: dict[float, list[Run]] = {}
         for run in self.runs:
@@ -107,7 +107,7 @@ class Method(NamedTuple):
         return {value: self._replace(runs=groups[value]) for value in sorted(groups)}
 
 
-def methods(runs: Iterable[Run]) -> list[Method]:
+def methods(runs: Iterable[Run]) -> list[ComparedMethod]:
     """Returns the methods of some results in the order of tables: CPC, other objectives, baselines, pixels last.
 
     Runs are of one method if their encoders were trained alike with different seeds and their settings are the same
@@ -142,7 +142,7 @@ def methods(runs: Iterable[Run]) -> list[Method]:
         for encoder, same in encoders.items():
             groups |= {(*key, encoder, settings): runs for settings, runs in apart(same).items()}
     ranked = sorted(groups, key=lambda key: (ORDER.index(key[0] if key[0] in ORDER else ""), key))
-    return [Method(_title(key, ranked), *key[:2], groups[key], key[5]) for key in ranked]
+    return [ComparedMethod(_title(key, ranked), *key[:2], groups[key], key[5]) for key in ranked]
 
 
 def distinct(runs: Iterable[Run]) -> list[Run]:

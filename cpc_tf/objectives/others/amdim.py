@@ -10,7 +10,15 @@ from cpc_tf.core.keras import keras
 from cpc_tf.core.native import matmul
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, area_means
+from cpc_tf.objectives.base import (
+    SPREAD,
+    CandidatePool,
+    Contrastive,
+    Embeddings,
+    Figure,
+    Output,
+    area_means,
+)
 from cpc_tf.objectives.others.amdim_config import AMDIMConfig
 
 # Depth -> the side of its grid, at most; that of the features is a place alone.
@@ -23,7 +31,7 @@ PREDICTIONS = [
 
 
 def scored(
-    sources: tf.Tensor, candidates: Pool, clip: float
+    sources: tf.Tensor, candidates: CandidatePool, clip: float
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Computes the contrastive loss of predicting the places of an image's other view, each among all of other images.
 
@@ -62,7 +70,7 @@ def scored(
     )
 
 
-class Embedding(keras.layers.Layer):
+class EmbeddingHead(keras.layers.Layer):
     """An MLP with one hidden layer, and a linear layer beside it, for each place: [..., C] -> [..., T], float32."""
 
     def __init__(self, dim: int, dtype: str, name: str):
@@ -79,7 +87,7 @@ class AMDIM(Contrastive):
 
     For 5 -> 5 the authors draw one place of a view; here the loss is the mean over all, its expected value. 'coarse' is
     the feature map, 'fine' the endpoint with the next larger grid; if there is none, the feature map, too. ours: an
-    `Embedding` at each depth, where the authors' features have none and their embeddings end with batch norm.
+    `EmbeddingHead` at each depth, where the authors' features have none and their embeddings end with batch norm.
     """
 
     NAME = "amdim"
@@ -95,7 +103,7 @@ class AMDIM(Contrastive):
     def __init__(self, encoder: Network, settings: AMDIMConfig, precision: str = "float32"):
         super().__init__(encoder, settings, precision)
         self.heads = {
-            name: Embedding(settings.amdim_dim, self.dtype_policy, name) for name in SIDES
+            name: EmbeddingHead(settings.amdim_dim, self.dtype_policy, name) for name in SIDES
         }
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
@@ -120,7 +128,7 @@ class AMDIM(Contrastive):
     def candidates(self) -> list[str]:
         return ["coarse", "fine"]
 
-    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, CandidatePool]) -> Output:
         """Computes the sum over predictions."""
         clip = self.settings.amdim_clip
         terms = [scored(embeddings[source], pools[target], clip) for source, target in PREDICTIONS]

@@ -12,12 +12,12 @@ import tensorflow as tf
 from cpc_tf.core.keras import keras
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool
+from cpc_tf.objectives.base import SPREAD, CandidatePool, Contrastive, Embeddings, Figure, Output
 from cpc_tf.objectives.others.exemplar_config import ExemplarConfig
 
 
 def triplet_loss(
-    vectors: tf.Tensor, candidates: Pool, margin: float
+    vectors: tf.Tensor, candidates: CandidatePool, margin: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes max(0, D(a, p) - D(a, n) + margin), D being 1 - cosine, with each other image of the group as n.
 
@@ -64,7 +64,7 @@ class Exemplar(Contrastive):
     def candidates(self) -> list[str]:
         return ["vectors"]
 
-    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, CandidatePool]) -> Output:
         """Computes the mean loss of B images."""
         loss, accuracy = triplet_loss(
             embeddings["vectors"], pools["vectors"], self.settings.exemplar_margin

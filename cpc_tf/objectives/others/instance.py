@@ -11,14 +11,22 @@ from cpc_tf.core.keras import keras
 from cpc_tf.core.native import matmul
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, classify
+from cpc_tf.objectives.base import (
+    SPREAD,
+    CandidatePool,
+    Contrastive,
+    Embeddings,
+    Figure,
+    Output,
+    classify,
+)
 from cpc_tf.objectives.others.instance_config import InstanceConfig
 
 VIEWS = 2
 
 
 def other_view(
-    projections: tf.Tensor, candidates: Pool, temperature: float
+    projections: tf.Tensor, candidates: CandidatePool, temperature: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes the NT-Xent loss: finding the other view of an image among all other views of its group.
 
@@ -76,7 +84,7 @@ class Instance(Contrastive):
     def candidates(self) -> list[str]:
         return ["projections"]
 
-    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, CandidatePool]) -> Output:
         """Computes the mean loss of 2 * B views."""
         candidates = pools["projections"]
         loss, accuracy = other_view(
