@@ -103,7 +103,9 @@ def _table(compared: Sequence[ComparedMethod]) -> TableBlock:
 
 
 def ladder(runs: Sequence[Run]) -> list[Block]:
-    """Returns figure 3 of the paper with our runs: a table of the rungs in order, and a picture of several."""
+    """Returns figure 3 of the paper with our runs: a table of the rungs in order, and a picture of
+    several.
+    """
     runs = [_as_seen(run) for run in runs]
     order = sorted(
         {run.rung for run in runs}, key=lambda rung: (int(re.match(r"\d*", rung)[0] or 0), rung)
@@ -135,7 +137,9 @@ def ladder(runs: Sequence[Run]) -> list[Block]:
 
 
 def _as_seen(run: Run) -> Run:
-    """Returns a rung's run with the scores on what its encoder saw: one channel at a time, if it saw no colours."""
+    """Returns a rung's run with the scores on what its encoder saw: one channel at a time, if it
+    saw no colours.
+    """
     if BY_CHANNEL not in run:
         return run
     seen = copy.copy(run)
@@ -175,7 +179,9 @@ def divided(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
 def multi_label(
     kind: str, title: str, runs: Sequence[Run], measured: str = ON_TEST_IMAGES
 ) -> list[Part]:
-    """Returns the part of the page about the multi-label runs of a task, if any; `measured`: how they were tested."""
+    """Returns the part of the page about the multi-label runs of a task, if any; `measured`: how
+    they were tested.
+    """
     by_labels = [method.by(lambda run: run.get("num_train_labels", 0)) for method in methods(runs)]
     points = [point for method in by_labels for point in method.values()]
     if not points:

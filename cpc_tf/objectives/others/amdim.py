@@ -1,4 +1,6 @@
-"""AMDIM: what one view shows predicts places of the other, at many depths. Bachman et al. 2019 (arXiv:1906.00910)."""
+"""AMDIM: what one view shows predicts places of the other, at many depths. Bachman et al. 2019
+(arXiv:1906.00910).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ PREDICTIONS = [
 def scored(
     sources: tf.Tensor, candidates: CandidatePool, clip: float
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes the contrastive loss of predicting the places of an image's other view, each among all of other images.
+    """Computes the contrastive loss of predicting the places of an image's other view, each among
+    all of other images.
 
     Args:
       sources: [B, 2, Q, T], float32: Q places of both views of each image.
@@ -41,8 +44,9 @@ def scored(
       clip: c of c * tanh(score / c), with score = s . t / sqrt(T).
 
     Returns:
-      The mean over both directions and all pairs of places of an image, the part of them that score higher than all
-      places of other images, and the mean square of all scores before they are clipped; float32 scalars.
+      The mean over both directions and all pairs of places of an image, the part of them that score
+      higher than all places of other images, and the mean square of all scores before they are
+      clipped; float32 scalars.
     """
     groups, images, views, places, dim = candidates.values.shape
     count = sources.shape[2]
@@ -71,7 +75,9 @@ def scored(
 
 
 class EmbeddingHead(keras.layers.Layer):
-    """An MLP with one hidden layer, and a linear layer beside it, for each place: [..., C] -> [..., T], float32."""
+    """An MLP with one hidden layer, and a linear layer beside it, for each place: [..., C] -> [...,
+    T], float32.
+    """
 
     def __init__(self, dim: int, dtype: str, name: str):
         super().__init__(name=name, dtype=dtype)
@@ -83,11 +89,13 @@ class EmbeddingHead(keras.layers.Layer):
 
 
 class AMDIM(Contrastive):
-    """Three predictions, each from either view to the other. Mixtures of features, a part of the paper, are left out.
+    """Three predictions, each from either view to the other. Mixtures of features, a part of the
+    paper, are left out.
 
-    For 5 -> 5 the authors draw one place of a view; here the loss is the mean over all, its expected value. 'coarse' is
-    the feature map, 'fine' the endpoint with the next larger grid; if there is none, the feature map, too. ours: an
-    `EmbeddingHead` at each depth, where the authors' features have none and their embeddings end with batch norm.
+    For 5 -> 5 the authors draw one place of a view; here the loss is the mean over all, its
+    expected value. 'coarse' is the feature map, 'fine' the endpoint with the next larger grid; if
+    there is none, the feature map, too. ours: an `EmbeddingHead` at each depth, where the authors'
+    features have none and their embeddings end with batch norm.
     """
 
     NAME = "amdim"
@@ -107,7 +115,9 @@ class AMDIM(Contrastive):
         }
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
-        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3], and for each depth its L places, [B, 2, L, T]."""
+        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3], and for each depth its L places,
+        [B, 2, L, T].
+        """
         endpoints = self.endpoints(view, training)
         latents, last = (
             endpoints["features"],

@@ -1,4 +1,5 @@
-"""Exemplar: another view of an image is nearer than any other image. Dosovitskiy et al. 2014 (NIPS).
+"""Exemplar: another view of an image is nearer than any other image. Dosovitskiy et al. 2014
+(NIPS).
 
 In the triplet form of Doersch & Zisserman 2017 (ICCV), which needs no class for each image.
 """
@@ -19,7 +20,8 @@ from cpc_tf.objectives.others.exemplar_config import ExemplarConfig
 def triplet_loss(
     vectors: tf.Tensor, candidates: CandidatePool, margin: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes max(0, D(a, p) - D(a, n) + margin), D being 1 - cosine, with each other image of the group as n.
+    """Computes max(0, D(a, p) - D(a, n) + margin), D being 1 - cosine, with each other image of the
+    group as n.
 
     Args:
       vectors: [B, 2, T], float32 of length 1: a and p of each image.
@@ -57,7 +59,9 @@ class Exemplar(Contrastive):
         self.head = keras.layers.Dense(settings.exemplar_dim, dtype="float32", name="head")
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
-        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3] and their 'vectors' [B, 2, T], of length 1."""
+        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3] and their 'vectors' [B, 2, T], of
+        length 1.
+        """
         latents = self.encode(view, training)
         return {"latents": latents, "vectors": tf.math.l2_normalize(self.head(latents), axis=2)}
 
