@@ -12,7 +12,7 @@ import cpc_tf
 from cpc_tf.core import devices
 from cpc_tf.core.settings import unflatten
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.training.workdir import open_run
+from cpc_tf.training.session import open_run
 
 
 @pytest.fixture
