@@ -1,6 +1,7 @@
 """Turns a settings dataclass into absl flags and back, runs a command, and finds the presets.
 
-A preset is a file of flags by name, such as 'photos/pretrain'. A comment at its top says what it is and costs.
+A preset is a file of flags by name, such as 'photos/pretrain'. A comment at its top says what it is
+and costs.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ from cpc_tf.core.texts import shown
 
 
 def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
-    """Runs a command: defines the flags of `config_class`, parses them, calls `function(config)`, exits.
+    """Runs a command: defines the flags of `config_class`, parses them, calls `function(config)`,
+    exits.
 
-    A RunEnded becomes one line on stderr and its exit status: 2 for a setting that cannot work, 3 after divergence, 4
-    where something cannot be written, 5 where memory is exhausted, 6 where another process of a cluster was lost, 8
-    where --data_service repeated batches. After a signal the line is no error, and the status 143 (SIGTERM) or 130
-    (SIGINT).
+    A RunEnded becomes one line on stderr and its exit status: 2 for a setting that cannot work, 3
+    after divergence, 4 where something cannot be written, 5 where memory is exhausted, 6 where
+    another process of a cluster was lost, 8 where --data_service repeated batches. After a signal
+    the line is no error, and the status 143 (SIGTERM) or 130 (SIGINT).
     """
     termination.watch()
     sys.modules["__main__"].__doc__ = sys.modules[
@@ -98,8 +100,8 @@ def parse(config_class: type, argv: Sequence[str]) -> Any:
 
     Args:
       config_class: a settings class.
-      argv: words of the command line without the program's name, or lines of a flag file; --preset and
-        --flagfile are allowed.
+      argv: words of the command line without the program's name, or lines of a flag file; --preset
+        and --flagfile are allowed.
 
     Raises:
       ConfigError: a flag is unknown or has no value of its type, or a setting cannot work.
@@ -111,14 +113,18 @@ def parse(config_class: type, argv: Sequence[str]) -> Any:
 
 
 def parse_run(config_class: type, text: str) -> Any:
-    """Returns the settings object of a run.flags, which an earlier version may have written. Raises ConfigError."""
+    """Returns the settings object of a run.flags, which an earlier version may have written. Raises
+    ConfigError.
+    """
     # --memory, which changed no figure, is in the files of runs that began while it was a setting.
     lines = [line for line in text.splitlines() if not line.startswith("--memory=")]
     return parse(config_class, config_class.current(lines))
 
 
 def value_of(field: dataclasses.Field, value: Any) -> Any:
-    """Returns a value of a setting, a text or of its own type, as the flag has it. Raises ConfigError if it is none."""
+    """Returns a value of a setting, a text or of its own type, as the flag has it. Raises
+    ConfigError if it is none.
+    """
     flag = _Flag(field.name, field.type, field.default, "")
     try:
         flag.parse(value)
@@ -128,7 +134,9 @@ def value_of(field: dataclasses.Field, value: Any) -> Any:
 
 
 def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc_tf") -> None:
-    """Defines one flag per setting, with its type, default, unit, source and choices; --help shows `module`'s."""
+    """Defines one flag per setting, with its type, default, unit, source and choices; --help shows
+    `module`'s.
+    """
     for _, field in leaves(config_class):
         if field.name in flag_values:
             continue
@@ -157,7 +165,8 @@ _KINDS = {
     float: (flags.FloatParser, "a number"),
     str: (flags.ArgumentParser, "a text"),
 }
-# Home directories in paths, which no shell expands behind `--name=`: at the beginning, in lists, after folder: or voc:.
+# Home directories in paths, which no shell expands behind `--name=`: at the beginning, in lists,
+# after folder: or voc:.
 _HOME = re.compile(r"(?:^|(?<=[,:]))~[^/,:]*")
 _LONGEST_NUMBER = 400  # characters; Python refuses to print much longer ones
 _LARGEST_FILE = 2**20  # characters
@@ -249,8 +258,8 @@ def _value_of_choice(config_class: type, words: Sequence[str]) -> dict[str, str]
 def _fitting(chosen_class: type, words: Sequence[str], typed: Sequence[str]) -> Sequence[str]:
     """Returns words without flags that a file has and that only another value of CHOICE brings.
 
-    So a preset of CPC, which has CPC's settings, is one of MoCo with --objective=moco behind it. What is `typed` stays,
-    to be refused.
+    So a preset of CPC, which has CPC's settings, is one of MoCo with --objective=moco behind it.
+    What is `typed` stays, to be refused.
     """
     names = {field.name for _, field in leaves(chosen_class)}
     strange = {word for word in words if _flag_name(word) not in names} - {*typed}
@@ -261,7 +270,9 @@ def _fitting(chosen_class: type, words: Sequence[str], typed: Sequence[str]) -> 
 
 
 def _unfitting(config_class: type, error: flags.UnrecognizedFlagError) -> ConfigError:
-    """Returns the error of a flag that a command does not have, or only with another value of its CHOICE."""
+    """Returns the error of a flag that a command does not have, or only with another value of its
+    CHOICE.
+    """
     for value in config_class.choices():
         if error.flagname in {field.name for _, field in leaves(config_class.having(value))}:
             choice = f"--{config_class.CHOICE}={value}"
@@ -272,7 +283,9 @@ def _unfitting(config_class: type, error: flags.UnrecognizedFlagError) -> Config
 
 
 def _meant_preset(config_class: type, words: Sequence[str]) -> list[str]:
-    """Returns the flag of the preset that some words mean without naming one, if they do; see `Settings.PRESETS`."""
+    """Returns the flag of the preset that some words mean without naming one, if they do; see
+    `Settings.PRESETS`.
+    """
     flags_of_words = [re.match(r"--?(\w+)(=$)?", word) for word in words]
     given = {flag[1] for flag in flags_of_words if flag and not flag[2]}
     meant = [preset for name, preset in config_class.PRESETS.items() if name in given]
@@ -300,7 +313,8 @@ def _flag_name(word: str) -> str:
 
 
 def _expanded(words: Sequence[str], within: tuple[str, ...] = (), files: bool = True) -> list[str]:
-    """Replaces each --preset=NAME, --flagfile=FILE and --set=NAME=VALUE,... by the flags that it stands for.
+    """Replaces each --preset=NAME, --flagfile=FILE and --set=NAME=VALUE,... by the flags that it
+    stands for.
 
     `within` are the files that hold these words. Without `files` only --set is replaced.
     """
@@ -384,7 +398,9 @@ def preset_names() -> list[str]:
 
 
 def preset_path(name: str) -> str:
-    """Returns the path of the file of a preset. Raises ConfigError, with similar names, if there is none."""
+    """Returns the path of the file of a preset. Raises ConfigError, with similar names, if there is
+    none.
+    """
     if name in preset_names():
         return str(PRESETS / f"{name}.flags")
     inside = [other for other in preset_names() if other.startswith(f"{name}/")]

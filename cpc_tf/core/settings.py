@@ -1,4 +1,5 @@
-"""Frozen dataclasses as settings: a field carries its default, help, unit, source and range, and is checked when set.
+"""Frozen dataclasses as settings: a field carries its default, help, unit, source and range, and is
+checked when set.
 
 `cpc_tf.core.cli` turns such a dataclass into absl flags and back.
 """
@@ -30,7 +31,9 @@ class RunEnded(Exception):
 
 
 class Stopped(RunEnded):
-    """A signal ended the run; `saved` says what became of the work, `then` how it goes on, as parts of a sentence."""
+    """A signal ended the run; `saved` says what became of the work, `then` how it goes on, as parts
+    of a sentence.
+    """
 
     def __init__(
         self,
@@ -43,7 +46,8 @@ class Stopped(RunEnded):
 
 
 class ConfigError(RunEnded, ValueError):
-    """A setting that cannot work: `ConfigError(flag, value, why)`, or a message alone if it is not of one flag.
+    """A setting that cannot work: `ConfigError(flag, value, why)`, or a message alone if it is not
+    of one flag.
 
     `why` says what would be right.
     """
@@ -96,15 +100,19 @@ def setting(
       choices: the allowed values, if they can be listed.
       minimum: least value of a number.
       above: lower bound of a number, itself not allowed.
-      maximum: largest value of a number. Every number has one, since much larger values fail later and unclearly.
+      maximum: largest value of a number. Every number has one, since much larger values fail later
+        and unclearly.
       listed: type of the numbers in a text such as '0.5,1,2'; the bounds hold for each.
       path: whether TensorFlow reads or writes checkpoints or modules there.
       free_on_resume: whether it may change when a run is resumed.
-      compared: False if runs that differ in it may still be seeds of one method, as they may in what is free on resume:
-        a seed, a place, what a result says of its data and its encoder.
-      derived: whether the default stands for a value that the run derives from its encoder or its data.
-      instead: name of another derived setting that says the same in its own way; if one is given, none is derived.
-      needed: what to name, if a command cannot run without: "a directory for the run, e.g. --workdir=runs/first".
+      compared: False if runs that differ in it may still be seeds of one method, as they may in
+        what is free on resume: a seed, a place, what a result says of its data and its encoder.
+      derived: whether the default stands for a value that the run derives from its encoder or its
+        data.
+      instead: name of another derived setting that says the same in its own way; if one is given,
+        none is derived.
+      needed: what to name, if a command cannot run without: "a directory for the run, e.g.
+        --workdir=runs/first".
       detail: whether only --helpfull shows it: few runs change it, but research may vary it.
     """
     return dataclasses.field(default=default, metadata={**locals(), "choices": tuple(choices)})
@@ -122,19 +130,22 @@ rate = functools.partial(setting, above=0, maximum=LARGEST)
 
 
 class Settings:
-    """Base of every settings dataclass: checks each field's range, then calls `check()`, which may span several.
+    """Base of every settings dataclass: checks each field's range, then calls `check()`, which may
+    span several.
 
-    A field is a flag. An attribute of the class without a type is none: what must be the same in all tasks, or hardly
-    matters.
+    A field is a flag. An attribute of the class without a type is none: what must be the same in
+    all tasks, or hardly matters.
     """
 
     # Of a command: nested setting that is no flag of it and has its default -> why.
     HIDDEN: ClassVar[Mapping[str, str]] = {}
-    # Of a command: setting -> the preset that is meant where it is given and neither a preset nor a file of flags is.
+    # Of a command: setting -> the preset that is meant where it is given and neither a preset nor a
+    # file of flags is.
     PRESETS: ClassVar[Mapping[str, str]] = {}
     # Of a command: the settings that --help shows; (): all that are no details.
     SHOWN: ClassVar[Collection[str]] = ()
-    # Of a command: the setting whose value brings settings of its own, as --objective does; '': none.
+    # Of a command: the setting whose value brings settings of its own, as --objective does; '':
+    # none.
     CHOICE: ClassVar[str] = ""
 
     @classmethod
@@ -144,12 +155,16 @@ class Settings:
 
     @classmethod
     def having(cls, value: str) -> type[Settings]:
-        """Returns the class of the settings with those that a value of CHOICE brings; cls if it is no such value."""
+        """Returns the class of the settings with those that a value of CHOICE brings; cls if it is
+        no such value.
+        """
         return cls
 
     @classmethod
     def current(cls, lines: Sequence[str]) -> Sequence[str]:
-        """Returns the lines of a run.flags, which an earlier version may have written, with today's flags."""
+        """Returns the lines of a run.flags, which an earlier version may have written, with today's
+        flags.
+        """
         return lines
 
     def __init_subclass__(cls):
@@ -169,7 +184,9 @@ class Settings:
         """Raises ConfigError if fields contradict each other."""
 
     def check_complete(self) -> None:
-        """Raises ConfigError if a setting is empty without which the command cannot run; a preset may lack it."""
+        """Raises ConfigError if a setting is empty without which the command cannot run; a preset
+        may lack it.
+        """
         values = flatten(self)
         for _, field in leaves(type(self)):
             if field.metadata["needed"] and not values[field.name]:
@@ -185,8 +202,8 @@ class Settings:
 def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
     """Yields (owning dataclass, field) of every setting that is not hidden, nested ones included.
 
-    A nested object has the defaults of its own: with `geometry: GeometryConfig = GeometryConfig(mirror=True)` that of
-    `mirror` is True.
+    A nested object has the defaults of its own: with `geometry: GeometryConfig =
+    GeometryConfig(mirror=True)` that of `mirror` is True.
     """
 
     def inside(owner: type, defaults: Settings | None) -> Iterator[tuple[type, dataclasses.Field]]:
@@ -213,7 +230,9 @@ def all_leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
 
 
 def chosen(config_class: type, values: Mapping[str, Any]) -> type:
-    """Returns the class of the settings with those that the value of its CHOICE, if it is given, brings."""
+    """Returns the class of the settings with those that the value of its CHOICE, if it is given,
+    brings.
+    """
     name = config_class.CHOICE
     return config_class.having(values[name]) if name in values else config_class
 
@@ -228,7 +247,9 @@ def flatten(config: Settings) -> dict[str, Any]:
 
 
 def unflatten(config_class: type, values: Mapping[str, Any]) -> Any:
-    """Returns the settings object with these values, else with the defaults; the inverse of `flatten`."""
+    """Returns the settings object with these values, else with the defaults; the inverse of
+    `flatten`.
+    """
 
     def filled(kind: type, defaults: Settings | None) -> Any:
         arguments = {}
@@ -290,13 +311,17 @@ def derived(config: Any, values: Mapping[str, Any], source: str) -> tuple[Any, s
 
 
 def kept(config: Any, saved: Any) -> Any:
-    """Returns the settings of a run that goes on: what would be derived is as the run began with it."""
+    """Returns the settings of a run that goes on: what would be derived is as the run began with
+    it.
+    """
     before = flatten(saved)
     return replace(config, **{name: before[name] for name in open_settings(config)})
 
 
 def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any]]:
-    """Returns {name: (value now, value saved)} of the settings that differ and that a resumed run must not change."""
+    """Returns {name: (value now, value saved)} of the settings that differ and that a resumed run
+    must not change.
+    """
     now, before = flatten(config), flatten(saved)
     fixed = [
         field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]
@@ -315,7 +340,8 @@ def uncompared(config_class: type) -> set[str]:
 
 
 def joined_names(names: Sequence[str]) -> str:
-    """Returns names as the value of a flag: with commas between them, a name with a comma in quotation marks.
+    """Returns names as the value of a flag: with commas between them, a name with a comma in
+    quotation marks.
 
     joined_names(["a", "b, c"])  # 'a,"b, c"'
     """
@@ -330,7 +356,8 @@ def parted_names(value: str) -> list[str]:
 
 
 def assignments(text: str, flag: str = "set") -> dict[str, str]:
-    """Returns {name: value} of a text such as 'target_dim=128,search_rates=0.1,0.2'; a value may have commas.
+    """Returns {name: value} of a text such as 'target_dim=128,search_rates=0.1,0.2'; a value may
+    have commas.
 
     Raises ConfigError, naming `flag`, if the text is none.
     """

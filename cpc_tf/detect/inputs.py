@@ -41,7 +41,7 @@ _CANVAS_STEP, _LEAST_STEPS = (
 )  # px, a multiple of usual strides; and how many of them a side has at least
 
 
-class Data(NamedTuple):
+class DetectionData(NamedTuple):
     """What a run learns from and is tested on."""
 
     source: DetectionSource
@@ -72,7 +72,7 @@ def located(config: DetectConfig) -> tuple[DetectConfig, list[Origin]]:
     return replace(config, dataset=dataset), [Origin("dataset", dataset, why)]
 
 
-def open_data(config: DetectConfig) -> Data:
+def open_data(config: DetectConfig) -> DetectionData:
     """Opens --split and --test_split and gives them the same classes.
 
     Raises:
@@ -101,7 +101,7 @@ def open_data(config: DetectConfig) -> Data:
         catalog.SplitSummary(flag, split, source.about, source.num_examples, objects, "objects")
         for (flag, split), source, objects in zip(splits.items(), sources, of_class)
     ]
-    return Data(
+    return DetectionData(
         *sources, int(easy.sum()), int(test_easy.sum()), catalog.summarized(data, used, lines)
     )
 
@@ -245,7 +245,9 @@ def described(config: DetectConfig, objects: np.ndarray, derived: bool) -> str:
     return line
 
 
-def origins(given: DetectConfig, config: DetectConfig, data: Data, sizes: Sizes) -> list[Origin]:
+def origins(
+    given: DetectConfig, config: DetectConfig, data: DetectionData, sizes: Sizes
+) -> list[Origin]:
     """Returns what a new run found or derived, and what from.
 
     Args:

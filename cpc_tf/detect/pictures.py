@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from cpc_tf.boxes.source import DetectionSource
-from cpc_tf.detect.scoring import Detected, Judged, Scene, Scores, Truth, judge
+from cpc_tf.detect.scoring import ImageDetections, Judged, Scene, Scores, Truth, judge
 from cpc_tf.drawing import plots
 
 USUAL_SCORE = 0.5  # detections below it are not drawn, where the test recommends no score: most of them are wrong
@@ -33,7 +33,7 @@ KINDS = TRUE, MISSED, DIFFICULT, RIGHT, WRONG = (
 class Verdict(NamedTuple):
     """The detections of an image that are drawn, which of them are right, and the objects that they miss."""
 
-    detected: Detected
+    detected: ImageDetections
     judged: Judged
     missed: np.ndarray  # bool [M], false for difficult ones
 
@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
 def verdict(scene: Scene, iou: float, least_score: float) -> Verdict:
     """Judges the detections of an image with at least this score; a right one overlaps by at least `iou`."""
     drawn = scene.detected.scores >= least_score
-    detected = Detected(*(values[drawn] for values in scene.detected))
+    detected = ImageDetections(*(values[drawn] for values in scene.detected))
     judged = judge(scene.truth, detected, iou)
     return Verdict(detected, judged, ~judged.taken & ~scene.truth.difficult)
 

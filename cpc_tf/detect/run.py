@@ -75,7 +75,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
 def _run(
     workdir: Workdir,
     strategy: tf.distribute.Strategy,
-    data: inputs.Data,
+    data: inputs.DetectionData,
     found: Sequence[inputs.Origin],
 ) -> dict[str, Any]:
     """Trains, tests and writes the files of a run; returns the content of result.json."""
@@ -95,7 +95,7 @@ def _run(
     training, names = config.training, source.class_names
     length, held_out = lengths(config, source.num_examples), config.phases.held_out
     parts = divided(source, held_out, training.seed) if length.first and held_out else None
-    phases = Phases(config, build_detector(config, len(names), strategy), strategy)
+    phases = DetectionPhases(config, build_detector(config, len(names), strategy), strategy)
     encoder = phases.model.backbone
     warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
     workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
@@ -130,13 +130,13 @@ def _run(
 
 
 def _train(
-    phases: Phases,
+    phases: DetectionPhases,
     workdir: Workdir,
     source: DetectionSource,
     test_source: DetectionSource,
     length: Lengths,
     parts: Parts | None,
-) -> tuple[Tested, dict[str, Any]]:
+) -> tuple[DetectorTest, dict[str, Any]]:
     """Trains on all images; returns the test of the last phase, and the fields of the result about the phases."""
     if not length.first:
         steps = phases.whole(workdir, source, length.second)
@@ -226,7 +226,7 @@ def lengths(config: DetectConfig, images: int) -> Lengths:
     return Lengths(first, total - first)
 
 
-class Tested(NamedTuple):
+class DetectorTest(NamedTuple):
     """A test of the detector."""
 
     scenes: list[Scene]  # its detections in each image
@@ -269,7 +269,7 @@ def divided(source: DetectionSource, part: float, seed: int) -> Parts:
     return Parts(*parts)
 
 
-class Phases(PhasedRun):
+class DetectionPhases(PhasedRun):
     """The phases of a run. They share a detector; the second starts from what it is after the first.
 
     Args:
@@ -290,11 +290,11 @@ class Phases(PhasedRun):
             config.canvas, model.find, strategy, config.scoring.test_batch_size, xla
         )
 
-    def test(self, source: DetectionSource) -> Tested:
+    def test(self, source: DetectionSource) -> DetectorTest:
         """Tests the detector as it is now on each image of a source."""
         start, scenes = time.monotonic(), self._find(source)
         scores = scoring.score(scenes, self.model.num_classes, self._config.scoring.detection_iou)
-        return Tested(scenes, scores, time.monotonic() - start)
+        return DetectorTest(scenes, scores, time.monotonic() - start)
 
     def held_out(self, source: DetectionSource) -> dict[str, float]:
         """Returns the mean average precisions on held-out images."""
@@ -362,7 +362,7 @@ class Phases(PhasedRun):
         return self.train(workdir, trainee, after, steps, evaluation, watch=self._watch)
 
 
-def best_length(phases: Phases, parts: Parts, length: Lengths) -> list[dict[str, Any]]:
+def best_length(phases: DetectionPhases, parts: Parts, length: Lengths) -> list[dict[str, Any]]:
     """Trains without the held-out images; returns a record of each test on them, of which one is 'chosen'.
 
     The chosen one has the highest average precision, of equals the fewest steps; 0 steps are the first phase alone.

@@ -46,7 +46,7 @@ class Truth(NamedTuple):
     difficult: np.ndarray  # [M], bool
 
 
-class Detected(NamedTuple):
+class ImageDetections(NamedTuple):
     """The N detections of an image, in any order."""
 
     boxes: np.ndarray  # [N, 4]
@@ -103,7 +103,7 @@ class BestF1(NamedTuple):
         return {**self._asdict(), "precision": self.precision, "recall": self.recall, "f1": self.f1}
 
 
-def _overlaps(truth: Truth, detected: Detected) -> np.ndarray:
+def _overlaps(truth: Truth, detected: ImageDetections) -> np.ndarray:
     """Returns the overlaps of the detections of an image with its objects, [N, M]; -1 with those of another class."""
     overlaps = bx.iou(
         tf.constant(detected.boxes, tf.float64), tf.constant(truth.boxes, tf.float64)
@@ -111,7 +111,7 @@ def _overlaps(truth: Truth, detected: Detected) -> np.ndarray:
     return np.where(detected.labels[:, None] == truth.labels, overlaps, -1)
 
 
-def judge(truth: Truth, detected: Detected, iou: float = 0.5) -> Judged:
+def judge(truth: Truth, detected: ImageDetections, iou: float = 0.5) -> Judged:
     """Judges the detections of an image by VOC's rules; a right one overlaps its object by at least `iou`."""
     overlaps = _overlaps(truth, detected)
     right, taken = np.zeros(len(detected.labels), int), np.zeros(len(truth.labels), bool)
@@ -123,7 +123,9 @@ def judge(truth: Truth, detected: Detected, iou: float = 0.5) -> Judged:
     return Judged(right, taken)
 
 
-def judge_by_coco(truth: Truth, detected: Detected, ious: np.ndarray = COCO_OVERLAPS) -> np.ndarray:
+def judge_by_coco(
+    truth: Truth, detected: ImageDetections, ious: np.ndarray = COCO_OVERLAPS
+) -> np.ndarray:
     """Judges the detections of an image by COCO's rules, at each of T overlaps: int [T, N], as `Judged.right`."""
     overlaps, at = _overlaps(truth, detected), np.arange(len(ious))
     right = np.zeros([len(ious), len(detected.labels)], int)
@@ -139,13 +141,15 @@ def judge_by_coco(truth: Truth, detected: Detected, ious: np.ndarray = COCO_OVER
 
 
 def precision_recall(
-    truths: Sequence[Truth], detections: Sequence[Detected], classes: int, iou: float = 0.5
+    truths: Sequence[Truth], detections: Sequence[ImageDetections], classes: int, iou: float = 0.5
 ) -> list[Curve]:
     """Returns the curve of each class over some images; `iou` as in `judge`."""
     return _curves(truths, detections, _judged(truths, detections, iou), classes)
 
 
-def _judged(truths: Sequence[Truth], detections: Sequence[Detected], iou: float) -> np.ndarray:
+def _judged(
+    truths: Sequence[Truth], detections: Sequence[ImageDetections], iou: float
+) -> np.ndarray:
     """Returns whether each detection of all images is right, as `Judged.right`."""
     return np.concatenate(
         [np.zeros(0, int), *(judge(*pair, iou).right for pair in zip(truths, detections))]
@@ -153,7 +157,7 @@ def _judged(truths: Sequence[Truth], detections: Sequence[Detected], iou: float)
 
 
 def _curves(
-    truths: Sequence[Truth], detections: Sequence[Detected], right: np.ndarray, classes: int
+    truths: Sequence[Truth], detections: Sequence[ImageDetections], right: np.ndarray, classes: int
 ) -> list[Curve]:
     """Returns the curve of each class; `right`: as `_judged` returns it."""
     objects = np.concatenate(
@@ -185,7 +189,7 @@ def average_precision(curve: Curve, recalls: np.ndarray | None = None) -> float:
 
 
 def coco_precisions(
-    truths: Sequence[Truth], detections: Sequence[Detected], classes: int
+    truths: Sequence[Truth], detections: Sequence[ImageDetections], classes: int
 ) -> np.ndarray:
     """Returns COCO's average precision at each of its overlaps, of each class: [10, classes]; nan without an object."""
     judged = [np.zeros([len(COCO_OVERLAPS), 0], int), *map(judge_by_coco, truths, detections)]
@@ -196,7 +200,7 @@ def coco_precisions(
 
 
 def best_f1(
-    truths: Sequence[Truth], detections: Sequence[Detected], iou: float = 0.5
+    truths: Sequence[Truth], detections: Sequence[ImageDetections], iou: float = 0.5
 ) -> BestF1 | None:
     """Returns the least score of boxes that has the best F1, of equals the middle one; None without an object to find.
 
@@ -226,7 +230,7 @@ class Scene(NamedTuple):
 
     name: str  # as in VOC's result files
     truth: Truth
-    detected: Detected  # best first
+    detected: ImageDetections  # best first
 
 
 class Scores(NamedTuple):
@@ -300,7 +304,7 @@ def finder(
                 real, count = batch["labels"][i] >= 0, detections.count[i]  # without padding
                 truth = Truth(*(batch[field][i][real] for field in Truth._fields))
                 boxes = detections.boxes[i, :count] / np.tile(batch["scale"][i], 2)
-                detected = Detected(
+                detected = ImageDetections(
                     boxes, detections.scores[i, :count], detections.labels[i, :count]
                 )
                 scenes.append(Scene(name.decode(), truth, detected))
@@ -404,7 +408,7 @@ def to_json(scenes: Sequence[Scene], class_names: Sequence[str], dataset: str, s
     image is {'name', 'boxes', 'scores', 'labels', 'truth': {'boxes', 'labels', 'difficult'}}.
     """
 
-    def to_dict(objects: Detected | Truth) -> dict[str, list]:
+    def to_dict(objects: ImageDetections | Truth) -> dict[str, list]:
         lists = {name: values.tolist() for name, values in objects._asdict().items()}
         return {**lists, "boxes": np.round(objects.boxes.astype(float), 3).tolist()}
 

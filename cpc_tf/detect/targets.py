@@ -12,7 +12,7 @@ from cpc_tf.detect.config import HeadConfig, RpnConfig
 POSITIVE, NEGATIVE, IGNORED = 1, 0, -1
 
 
-class Objects(NamedTuple):
+class PaddedObjects(NamedTuple):
     """The objects of a batch of images, padded to M places an image (at least one)."""
 
     boxes: tf.Tensor  # float32 [B, M, 4], within the image; 0 for padding
@@ -57,16 +57,20 @@ class Draws(NamedTuple):
         return tf.bitwise.bitwise_and(self.seed, tf.int32.max)
 
 
-def make_objects(boxes: tf.Tensor, labels: tf.Tensor) -> Objects:
+def make_objects(boxes: tf.Tensor, labels: tf.Tensor) -> PaddedObjects:
     """Returns the objects of boxes [B, M, 4] and labels [B, M] (-1: padding); those without area become padding."""
     real = (labels >= 0) & (area(boxes) > 0)
-    return Objects(
+    return PaddedObjects(
         tf.where(real[..., None], boxes, 0.0), tf.where(real, tf.cast(labels, tf.int32), -1)
     )
 
 
 def match(
-    overlaps: tf.Tensor, objects: Objects, positive: float, negative: float, keep_best: bool = False
+    overlaps: tf.Tensor,
+    objects: PaddedObjects,
+    positive: float,
+    negative: float,
+    keep_best: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Matches each candidate with the object that it overlaps most, and labels it.
 
@@ -122,7 +126,7 @@ def sample(
 
 
 def anchor_samples(
-    anchors: tf.Tensor, inside: tf.Tensor, objects: Objects, config: RpnConfig, draws: Draws
+    anchors: tf.Tensor, inside: tf.Tensor, objects: PaddedObjects, config: RpnConfig, draws: Draws
 ) -> Samples:
     """Samples anchors [N, 4] that are `inside` [B, N] the image, for the RPN's losses."""
     overlaps = tf.where(inside[:, None], iou(objects.boxes, anchors[None]), 0.0)  # [B, M, N]
@@ -135,7 +139,7 @@ def anchor_samples(
 
 
 def region_samples(
-    proposals: tf.Tensor, valid: tf.Tensor, objects: Objects, config: HeadConfig, draws: Draws
+    proposals: tf.Tensor, valid: tf.Tensor, objects: PaddedObjects, config: HeadConfig, draws: Draws
 ) -> tuple[tf.Tensor, Samples]:
     """Samples regions for the head's losses, from the `valid` [B, K] of the proposals [B, K, 4].
 

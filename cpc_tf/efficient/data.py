@@ -84,7 +84,7 @@ def choose(config: EfficientConfig, data: Data) -> tuple[Labels, str]:
         config.training.seed,
         source.groups()[rows],
     )
-    labels = choose_labels(*given).of(rows)
+    labels = choose_labels(*given).in_split(rows)
     if not validation:
         return labels, ""
     return labels._replace(fit=labels.chosen), (

@@ -64,7 +64,7 @@ class Labels(NamedTuple):
         held_out = [] if self.held_out is None else self.held_out.tolist()
         return json.dumps({"chosen": self.chosen.tolist(), "held_out": held_out}) + "\n"
 
-    def of(self, rows: np.ndarray) -> Labels:
+    def in_split(self, rows: np.ndarray) -> Labels:
         """Returns these labels, which are indices into some rows of a split, int64 [n], as indices into the split."""
         return Labels(*(None if part is None else rows[part] for part in self[:3]), self.fraction)
 

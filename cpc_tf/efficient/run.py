@@ -21,7 +21,7 @@ from cpc_tf.efficient.data import Data, choose, open_data, relabelled
 from cpc_tf.efficient.inputs import Inputs, Labels, from_encoder, from_labels, guessing
 from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, load_encoder
 from cpc_tf.efficient.propagation_config import NONE, SELF_TRAINING
-from cpc_tf.efficient.selection import Selection, as_given, found, select
+from cpc_tf.efficient.selection import Selection, as_given, length_of_chosen, select
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.counts import interval
@@ -313,7 +313,7 @@ def _refit(workdir: Workdir, result: dict[str, Any], phases: Phases) -> dict[str
         )  # trained before, only restored
     before, phases = phases.inputs, phases.on_all_labels()
     if workdir.config.sgd.patience:
-        length = found(result["search"]).times(phases.inputs.count / before.size("fit"))
+        length = length_of_chosen(result["search"]).times(phases.inputs.count / before.size("fit"))
         more = phases.inputs.count / before.count
     count, views = phases.inputs.count, phases.inputs.config.sgd.cached_views
     print(f"refit: on all {count} labels, those of the test too", flush=True)

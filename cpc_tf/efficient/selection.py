@@ -55,7 +55,7 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
     if divergence and all(record.get("diverged") for record in records):
         raise divergence
     chosen = choose(records, phases.inputs.score)
-    length = found(records) if config.sgd.patience else None
+    length = length_of_chosen(records) if config.sgd.patience else None
     selection = Selection(records, replace(config, **tried[chosen]), length)
     if not fine_tuning(config):
         return selection
@@ -64,7 +64,7 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
     return _select_length(selection, in_folder(selection.config, *names), phases)
 
 
-def found(records: list[dict[str, Any]]) -> Length:
+def length_of_chosen(records: list[dict[str, Any]]) -> Length:
     """Returns the length of the chosen trial of the first phase."""
     chosen = next(record for record in records if record["chosen"])
     return Length(chosen["steps"], tuple(chosen.get("drop_steps", ())))

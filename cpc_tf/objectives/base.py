@@ -1,6 +1,7 @@
 """The base of all objectives: an encoder with a head and a loss on one view of unlabelled images.
 
-A contrastive objective compares each image with the images of its group, wherever they are computed.
+A contrastive objective compares each image with the images of its group, wherever they are
+computed.
 """
 
 from __future__ import annotations
@@ -56,10 +57,12 @@ class Objective(keras.Model, abc.ABC):
       precision: as `Network` has it; logits and losses are float32.
 
     Attributes:
-      parts: the number of parts of a batch that a CPU encodes side by side; does not change the result.
-      norm_images: the number of images over which the encoder's batch norm takes statistics; 0: all of the batch.
-      compiled: wraps each piece of a training step that lies between two exchanges of the replicas. XLA compiles the
-        pieces, since it cannot compile an exchange.
+      parts: the number of parts of a batch that a CPU encodes side by side; does not change the
+        result.
+      norm_images: the number of images over which the encoder's batch norm takes statistics; 0: all
+        of the batch.
+      compiled: wraps each piece of a training step that lies between two exchanges of the replicas.
+        XLA compiles the pieces, since it cannot compile an exchange.
     """
 
     NAME: ClassVar[str]  # value of --objective
@@ -69,17 +72,20 @@ class Objective(keras.Model, abc.ABC):
         dict[str, Figure]
     ]  # metrics of a finished run to report, the most important first
     LATENTS: ClassVar[bool] = True  # whether its output has latents
-    # What the loss computes from all images of a batch, e.g. "mean and variance of the latents"; empty if the loss of a
-    # batch is the mean of the losses of its images. Without a default, as a wrong one would train something else.
+    # What the loss computes from all images of a batch, e.g. "mean and variance of the latents";
+    # empty if the loss of a batch is the mean of the losses of its images. Without a default, as a
+    # wrong one would train something else.
     OF_WHOLE_BATCH: ClassVar[str]
     EXCHANGES: ClassVar[bool] = (
         False  # whether `call` computes that from the images of all replicas, as `moments` does
     )
-    # Whether `call` also gets `index`, int64 [B], the places of the images in the dataset, and `step`, int64.
+    # Whether `call` also gets `index`, int64 [B], the places of the images in the dataset, and
+    # `step`, int64.
     INDEXED: ClassVar[bool] = False
     # Whether `between_epochs` is called at the start and after each epoch.
     PERIODIC: ClassVar[bool] = False
-    # What is a function of the length of the run, for a line when that changes, e.g. "the momentum of the copy".
+    # What is a function of the length of the run, for a line when that changes, e.g. "the momentum
+    # of the copy".
     FOLLOWS_LENGTH: ClassVar[str] = ""
 
     def __init__(self, encoder: Network, settings: ObjectiveSettings, precision: str = "float32"):
@@ -119,16 +125,20 @@ class Objective(keras.Model, abc.ABC):
         """
 
     def prepare(self, images: int, train_steps: int) -> None:
-        """Makes what depends on the images of the dataset or on the length of the run; before the first call.
+        """Makes what depends on the images of the dataset or on the length of the run; before the
+        first call.
 
         Both are 0 if the model is made for an export.
         """
 
     def begin(self) -> None:
-        """Called when the weights are there, new ones or those of --initial_encoder, and again if they are replaced."""
+        """Called when the weights are there, new ones or those of --initial_encoder, and again if
+        they are replaced.
+        """
 
     def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
-        """Changes what no gradient trains (`memory`), after the optimizer's update; in replica context.
+        """Changes what no gradient trains (`memory`), after the optimizer's update; in replica
+        context.
 
         Args:
           kept: `Output.kept` of all images of the batch, [batch, ...], the same on all replicas.
@@ -143,17 +153,20 @@ class Objective(keras.Model, abc.ABC):
         What it does must be a function of the variables, of `epoch` and of the images.
 
         Args:
-          encode_all: computes the features of all images, whole and without augmentation, float32 [N, D], in order.
+          encode_all: computes the features of all images, whole and without augmentation, float32
+            [N, D], in order.
 
         Returns:
-          The trained variables that begin anew: the optimizer forgets which way their gradients pointed.
+          The trained variables that begin anew: the optimizer forgets which way their gradients
+          pointed.
         """
         return ()
 
     def encode(
         self, images: tf.Tensor, training: bool = False, network: Network | None = None
     ) -> tf.Tensor:
-        """Encodes images [B, ..., S, S, 3], float in [0, 1] or uint8, as latents [B, ..., D], float32.
+        """Encodes images [B, ..., S, S, 3], float in [0, 1] or uint8, as latents [B, ..., D],
+        float32.
 
         `network` encodes in place of the encoder: a momentum copy.
         """
@@ -164,7 +177,9 @@ class Objective(keras.Model, abc.ABC):
     def encode_views(
         self, views: tf.Tensor, training: bool = False, network: Network | None = None
     ) -> tf.Tensor:
-        """Encodes views [B, V, S, S, 3] of images as latents [B, V, D]; batch norm's statistics are of one view."""
+        """Encodes views [B, V, S, S, 3] of images as latents [B, V, D]; batch norm's statistics are
+        of one view.
+        """
         if not has_batch_norm(self.encoder):
             return self.encode(views, training, network)
         return tf.stack(
@@ -172,7 +187,9 @@ class Objective(keras.Model, abc.ABC):
         )
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
-        """Encodes images as `encode` does: the encoder's endpoints by name, [B, ..., h, w, C] and [B, ..., D]."""
+        """Encodes images as `encode` does: the encoder's endpoints by name, [B, ..., h, w, C] and
+        [B, ..., D].
+        """
         return self._encoded(
             images, training, functools.partial(self.encoder, training=training, every=True)
         )
@@ -199,7 +216,9 @@ class Objective(keras.Model, abc.ABC):
 
 
 def side_by_side(function: Callable[[tf.Tensor], Any], batch: tf.Tensor, parts: int) -> Any:
-    """Computes function(batch), one or more tensors, in `parts` calls; a batch of unknown size is not divided."""
+    """Computes function(batch), one or more tensors, in `parts` calls; a batch of unknown size is
+    not divided.
+    """
     count = batch.shape[0]
     if parts == 1 or count is None or count < parts:
         return function(batch)
@@ -209,7 +228,9 @@ def side_by_side(function: Callable[[tf.Tensor], Any], batch: tf.Tensor, parts: 
 
 
 def classify(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (mean cross-entropy, accuracy) of logits [N, K] and labels int32 [N]; float32 scalars."""
+    """Returns (mean cross-entropy, accuracy) of logits [N, K] and labels int32 [N]; float32
+    scalars.
+    """
     logits = tf.cast(logits, tf.float32)
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
     correct = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), labels)
@@ -217,9 +238,11 @@ def classify(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
 
 
 def area_means(maps: tf.Tensor, rows: int, columns: int) -> tf.Tensor:
-    """Shrinks maps [..., h, w, C] to [..., rows, columns, C], each the mean of an equal share of the map.
+    """Shrinks maps [..., h, w, C] to [..., rows, columns, C], each the mean of an equal share of
+    the map.
 
-    A pixel at a border counts in both shares, by the part of it that lies there. XLA has no area resizing.
+    A pixel at a border counts in both shares, by the part of it that lies there. XLA has no area
+    resizing.
     """
 
     def shares(cells: int, side: int) -> np.ndarray:  # [cells, side], rows of sum 1
@@ -244,10 +267,12 @@ def rotate(grid: tf.Tensor, quarter_turns: int) -> tf.Tensor:
 
 
 def standardize(features: tf.Tensor) -> tf.Tensor:
-    """Gives each of the D features of [..., D] mean 0 and variance 1 over all other axes and all replicas.
+    """Gives each of the D features of [..., D] mean 0 and variance 1 over all other axes and all
+    replicas.
 
-    This is batch norm without scale, shift and running statistics, for a head that is not used after training. The
-    features vary little around a large mean: without it a classifier has to learn to ignore the mean first.
+    This is batch norm without scale, shift and running statistics, for a head that is not used
+    after training. The features vary little around a large mean: without it a classifier has to
+    learn to ignore the mean first.
     """
     mean, variance = moments(features)  # [D] each
     return (features - mean) * tf.math.rsqrt(variance + 1e-5)
@@ -256,32 +281,34 @@ def standardize(features: tf.Tensor) -> tf.Tensor:
 Embeddings = dict[str, tf.Tensor]
 
 
-class Pool(NamedTuple):
+class CandidatePool(NamedTuple):
     """The candidates of some images."""
 
     values: tf.Tensor  # [G, N, ...]: of G groups of N images
     first: tf.Tensor | int  # the place of the first of these images in its group
 
 
-def pool(values: tf.Tensor, group: int, first: tf.Tensor | int) -> Pool:
+def pool(values: tf.Tensor, group: int, first: tf.Tensor | int) -> CandidatePool:
     """Returns the candidates of some images: the values of all images of their groups.
 
     Args:
-      values: [B, ...] of this replica's images. B is a multiple of `group`, or divides it; then the values of all
-        replicas are gathered.
+      values: [B, ...] of this replica's images. B is a multiple of `group`, or divides it; then the
+        values of all replicas are gathered.
       group: the number of images in a group.
       first: the index of the first of the B images in the batch of all replicas.
     """
     count = values.shape[0]
     if count % group == 0:
-        return Pool(tf.reshape(values, [count // group, group, *values.shape[1:]]), 0)
+        return CandidatePool(tf.reshape(values, [count // group, group, *values.shape[1:]]), 0)
     everything = tf.distribute.get_replica_context().all_gather(values, axis=0)
     everything = tf.reshape(everything, [-1, group, *values.shape[1:]])  # [all groups, group, ...]
-    return Pool(tf.gather(everything, [first // group]), first % group)
+    return CandidatePool(tf.gather(everything, [first // group]), first % group)
 
 
 def check_groups(flag: str, group: int, batch_size: int, replicas: int) -> None:
-    """Raises ConfigError if the groups of a flag and the replicas divide a batch in ways that do not fit together."""
+    """Raises ConfigError if the groups of a flag and the replicas divide a batch in ways that do
+    not fit together.
+    """
     rows = batch_size // replicas
     if batch_size % group:
         fitting = [n for n in range(1, batch_size + 1) if batch_size % n == 0]
@@ -301,7 +328,8 @@ def check_groups(flag: str, group: int, batch_size: int, replicas: int) -> None:
 
 
 class Contrastive(Objective):
-    """An objective whose loss is a function of embeddings, some of which are candidates for other images.
+    """An objective whose loss is a function of embeddings, some of which are candidates for other
+    images.
 
     Attributes:
       group: the number of images that give each other negatives; 0: all that `call` is given.
@@ -312,10 +340,12 @@ class Contrastive(Objective):
 
     @abc.abstractmethod
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
-        """Returns float32 [B, ...] by name, each image's own; 'latents' among them, from which there is no loss."""
+        """Returns float32 [B, ...] by name, each image's own; 'latents' among them, from which
+        there is no loss.
+        """
 
     @abc.abstractmethod
-    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, CandidatePool]) -> Output:
         """Computes loss and metrics of B images.
 
         Args:
@@ -331,7 +361,9 @@ class Contrastive(Objective):
         return self.loss(self.compiled(lambda view: self.embed(view, training))(view), first)
 
     def loss(self, embeddings: Embeddings, first: tf.Tensor | int = 0) -> Output:
-        """Computes loss and metrics from the embeddings of this replica's images; the first has the index `first`."""
+        """Computes loss and metrics from the embeddings of this replica's images; the first has the
+        index `first`.
+        """
         latents = embeddings["latents"]
         compared = {name: values for name, values in embeddings.items() if name != "latents"}
         group = self.group or latents.shape[0]

@@ -37,7 +37,9 @@ class ObjectiveSettings(Settings):
     FEWEST: ClassVar[int] = 1
 
     def check_batch(self, batch_size: int, group: int) -> None:
-        """Raises ConfigError if nothing is learned from so few images; 0: not known yet, or a group of all."""
+        """Raises ConfigError if nothing is learned from so few images; 0: not known yet, or a group
+        of all.
+        """
         for flag, images in {"batch_size": batch_size, "negative_images": group}.items():
             if 0 < images < self.FEWEST:
                 raise ConfigError(
@@ -55,12 +57,15 @@ class ObjectiveSettings(Settings):
             )
 
     def method(self, augment: str) -> str:
-        """Returns how a training with these settings and this augmentation policy is called in cards and reports."""
+        """Returns how a training with these settings and this augmentation policy is called in
+        cards and reports.
+        """
         return self.TITLE
 
     def check_images(self, geometry: GeometryConfig) -> None:
         """Raises ConfigError if the objective cannot be computed on images of this geometry."""
-        # What is built on an exported module reads its geometry: here a grid of one patch, the whole image.
+        # What is built on an exported module reads its geometry: here a grid of one patch, the
+        # whole image.
         if not self.PATCHES and geometry.patch_size != geometry.image_size:
             raise ConfigError(
                 "patch_size",
@@ -136,7 +141,8 @@ class CPCConfig(ObjectiveSettings):
             )
 
 
-# Name, as --objective takes it -> 'module:class' of its settings, which are loaded when it is chosen.
+# Name, as --objective takes it -> 'module:class' of its settings, which are loaded when it is
+# chosen.
 OBJECTIVES = {
     "cpc": "cpc_tf.objectives.config:CPCConfig",
     "amdim": "cpc_tf.objectives.others.amdim_config:AMDIMConfig",

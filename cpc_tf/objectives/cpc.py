@@ -12,27 +12,41 @@ from cpc_tf.core.native import matmul
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.layers import Conv
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, rotate
+from cpc_tf.objectives.base import (
+    SPREAD,
+    CandidatePool,
+    Contrastive,
+    Embeddings,
+    Figure,
+    Output,
+    rotate,
+)
 from cpc_tf.objectives.config import CPCConfig
 
-# Quarter turns (counter-clockwise) that make a direction "down", in the order in which --directions adds them.
+# Quarter turns (counter-clockwise) that make a direction "down", in the order in which --directions
+# adds them.
 QUARTER_TURNS = {"down": 0, "up": 2, "right": 3, "left": 1}
 
 
-class Prediction(NamedTuple):
+class DirectionLoss(NamedTuple):
     """Loss and metrics of one direction; float32 scalars."""
 
     loss: tf.Tensor  # InfoNCE, summed over offsets; `reduction` is over predictions
     accuracy: tf.Tensor  # fraction of predictions that rank their own target first
-    # log(candidates) - mean InfoNCE: a lower bound on the mutual information of context and target, in nats.
+    # log(candidates) - mean InfoNCE: a lower bound on the mutual information of context and target,
+    # in nats.
     bound: tf.Tensor
 
 
-def info_nce(predictions: tf.Tensor, candidates: Pool, offset: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes the cross-entropy of finding each prediction's own target among all targets of its group.
+def info_nce(
+    predictions: tf.Tensor, candidates: CandidatePool, offset: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes the cross-entropy of finding each prediction's own target among all targets of its
+    group.
 
         grid = tf.reshape(tf.eye(18), [2, 3, 3, 18])  # two 3x3 grids of targets, all different
-        losses, correct = info_nce(100 * grid[:, 1:], Pool(grid[None], 0), offset=1)  # all found: losses of 0
+        targets = CandidatePool(grid[None], 0)
+        losses, correct = info_nce(100 * grid[:, 1:], targets, offset=1)  # all found: losses of 0
 
     Args:
       predictions: [B, R - offset, C, T]; row r predicts the target of row r + offset.
@@ -75,7 +89,9 @@ class ContextBlock(keras.layers.Layer):
 
 
 class PixelCNN(keras.Model):
-    """The context network g_phi, the `pixelCNN` listing: [B, R, C, D] -> [B, R, C, D]; row r sees rows <= r only."""
+    """The context network g_phi, the `pixelCNN` listing: [B, R, C, D] -> [B, R, C, D]; row r sees
+    rows <= r only.
+    """
 
     def __init__(
         self, blocks: int, width: int, output_width: int, dtype: str, name: str = "context"
@@ -105,7 +121,9 @@ class Direction(keras.layers.Layer):
         ]
 
     def call(self, latents: tf.Tensor) -> Embeddings:
-        """Returns 'targets' [B, R, C, T] and for each offset k the 'predictions{k}' of them, [B, R - k, C, T]."""
+        """Returns 'targets' [B, R, C, T] and for each offset k the 'predictions{k}' of them, [B, R
+        - k, C, T].
+        """
         rows = latents.shape[1]
         # The last rows predict nothing, and no other row's context sees them.
         predicting, _ = tf.split(
@@ -118,7 +136,7 @@ class Direction(keras.layers.Layer):
             embeddings[f"predictions{offset}"] = predictions * self.config.emb_scale
         return embeddings
 
-    def compare(self, embeddings: Embeddings, targets: Pool) -> Prediction:
+    def compare(self, embeddings: Embeddings, targets: CandidatePool) -> DirectionLoss:
         """Computes the loss of these embeddings, given the targets of their groups."""
         loss, means, accuracies = 0.0, [], []
         candidates = targets.values.shape[1:4].num_elements()  # N*R*C
@@ -130,11 +148,13 @@ class Direction(keras.layers.Layer):
             of_group = targets.values.shape[1] * predictions.shape[1] * predictions.shape[2]
             loss += means[-1] * (1 if self.config.reduction == "mean" else of_group)
         bound = math.log(candidates) - tf.add_n(means) / len(means)
-        return Prediction(loss, tf.add_n(accuracies) / len(accuracies), bound)
+        return DirectionLoss(loss, tf.add_n(accuracies) / len(accuracies), bound)
 
 
 class CPC(Contrastive):
-    """A context network with its targets and predictions for each direction, on the latents of a patch grid."""
+    """A context network with its targets and predictions for each direction, on the latents of a
+    patch grid.
+    """
 
     NAME = "cpc"
     SUMMARY = "Contrastive Predictive Coding (van den Oord et al., 2018; Hénaff et al., ICML 2020)"
@@ -163,7 +183,9 @@ class CPC(Contrastive):
         ]
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
-        """Encodes patches [B, R, C, P, P, 3]; returns 'latents' [B, R, C, D] and each direction's embeddings."""
+        """Encodes patches [B, R, C, P, P, 3]; returns 'latents' [B, R, C, D] and each direction's
+        embeddings.
+        """
         latents = self.encode(view, training)
         embeddings = {"latents": latents}
         for name, head in self.heads.items():
@@ -174,7 +196,7 @@ class CPC(Contrastive):
     def candidates(self) -> list[str]:
         return [f"{name}/targets" for name in self.heads]
 
-    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, CandidatePool]) -> Output:
         """Sums the losses of all directions."""
         predictions, metrics = {}, {}
         for name, head in self.heads.items():

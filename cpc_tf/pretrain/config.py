@@ -2,8 +2,9 @@
 
     cpc-tf pretrain --preset=photos/pretrain --workdir=runs/photos/small/pretrain
 
-After a kill the same command resumes the run. The workdir holds run.flags (replays the run), patches.png (what the
-encoder sees), metrics.jsonl, TensorBoard events, checkpoints and, at the end, result.json.
+After a kill the same command resumes the run. The workdir holds run.flags (replays the run),
+patches.png (what the encoder sees), metrics.jsonl, TensorBoard events, checkpoints and, at the end,
+result.json.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from cpc_tf.objectives.config import (
 )
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig, run_directory
 
-# Flags of objectives in a run.flags that version 0.1.0 began -> today's. It has those of all objectives.
+# Flags of objectives in a run.flags that version 0.1.0 began -> today's. It has those of all
+# objectives.
 FORMER_FLAGS = {
     "temperature": "instance_temperature",
     "projection_dim": "instance_dim",
@@ -108,8 +110,8 @@ class ObjectiveConfig(Settings):
 class PretrainConfig(Settings):
     """All settings of `cpc-tf pretrain`: `objective_settings` are those of the chosen objective.
 
-    This class is that of CPC; `having` makes those of the others. To change the objective of settings there is
-    `settings.replace`.
+    This class is that of CPC; `having` makes those of the others. To change the objective of
+    settings there is `settings.replace`.
     """
 
     CHOICE = "objective"

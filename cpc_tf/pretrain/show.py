@@ -2,8 +2,8 @@
 
     cpc-tf show --preset=photos/pretrain --output=patches.png
 
-The upper part shows the patch grid of one image and several augmented draws of it, the lower part each operation that
-the augmentation uses, alone: primitives at both ends of their range.
+The upper part shows the patch grid of one image and several augmented draws of it, the lower part
+each operation that the augmentation uses, alone: primitives at both ends of their range.
 """
 
 import dataclasses

@@ -30,9 +30,10 @@ SEVERAL = {"encoders": "encoder", "labels": "seed of labels and new weights"}
 class Spread(NamedTuple):
     """Fractions (0 to 1) of several runs.
 
-    `deviation`: their standard deviation, as that of a sample; `tested`: the number of pictures they are shares of, 0
-    if unknown; `over`: what the runs are several of, a key of SEVERAL; `independent`: how many independent pictures
-    these are worth, 0 if all are.
+    `deviation`: their standard deviation, as that of a sample; `tested`: the number of pictures
+      they are shares of, 0
+    if unknown; `over`: what the runs are several of, a key of SEVERAL; `independent`: how many
+    independent pictures these are worth, 0 if all are.
     """
 
     mean: float
@@ -59,7 +60,9 @@ class Spread(NamedTuple):
 def spread(
     values: Iterable[float], tested: int = 0, over: str = "labels", independent: float = 0.0
 ) -> Spread | None:
-    """Returns the spread of values; None if there are none. `tested`, `over`, `independent`: see `Spread`."""
+    """Returns the spread of values; None if there are none. `tested`, `over`, `independent`: see
+    `Spread`.
+    """
     values = list(values)
     if not values:
         return None
@@ -71,7 +74,9 @@ def spread(
 
 
 class Gain(NamedTuple):
-    """`factor` times as many labels; `bound`: 'more than' or 'less than' where the baseline was not measured, or ''."""
+    """`factor` times as many labels; `bound`: 'more than' or 'less than' where the baseline was not
+    measured, or ''.
+    """
 
     factor: float
     bound: str = ""
@@ -87,8 +92,8 @@ ABOUT_ROWS = ("source", "group")  # keys of a row that are no columns
 class TableBlock(NamedTuple):
     """A table, and its CSV file, of this name.
 
-    A row is {title of a column: value}; the first one names it. Its 'source' is 'measured', if it has none, 'gain' or
-    'aside', its 'group' the heading above.
+    A row is {title of a column: value}; the first one names it. Its 'source' is 'measured', if it
+    has none, 'gain' or 'aside', its 'group' the heading above.
     """
 
     name: str
@@ -114,7 +119,9 @@ class TableBlock(NamedTuple):
 
     @property
     def data(self) -> list[dict[str, Any]]:
-        """The rows, unrounded; each field of a spread or a gain is a column. Spreads are in percent."""
+        """The rows, unrounded; each field of a spread or a gain is a column. Spreads are in
+        percent.
+        """
         records = []
         for row in self.rows:
             record = {"source": row.get("source", "measured"), "group": row.get("group", "")}
@@ -127,7 +134,8 @@ class TableBlock(NamedTuple):
 class FigureBlock(NamedTuple):
     """A PNG with its caption `title`, its description `alt`, and its data.
 
-    `more`: further PNGs with the same caption, beside the first where the page is wide, else below it.
+    `more`: further PNGs with the same caption, beside the first where the page is wide, else below
+      it.
     `photographs`: whether it shows images, whose colours are not changed in the dark.
     `captions`: the lines below each PNG, if each has its own; these are then small.
     `colors`: names of the colours in it, for the legend.
@@ -160,12 +168,15 @@ class ListBlock(NamedTuple):
     data = ()
 
 
-# `fold`: a line that shows this block, and those beside it with the same line, when it is clicked; '': always shown.
+# `fold`: a line that shows this block, and those beside it with the same line, when it is clicked;
+# '': always shown.
 Block = Union[TableBlock, FigureBlock, ListBlock]
 
 
 class Finding(NamedTuple):
-    """A row of the summary: what was measured, {title of a method: value}, a remark, and how it was `measured`."""
+    """A row of the summary: what was measured, {title of a method: value}, a remark, and how it was
+    `measured`.
+    """
 
     what: str
     values: Mapping[str, str]
@@ -174,7 +185,9 @@ class Finding(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a task adds to a subject of the page, which several tasks may share. Parts are sorted by `order`."""
+    """What a task adds to a subject of the page, which several tasks may share. Parts are sorted by
+    `order`.
+    """
 
     order: int
     name: str
@@ -184,12 +197,16 @@ class Part(NamedTuple):
 
 
 def folded_alone(results: TableBlock, count: int) -> TableBlock:
-    """Returns a table, folded if it has but one result: that is in the sentence that the page opens with."""
+    """Returns a table, folded if it has but one result: that is in the sentence that the page opens
+    with.
+    """
     return results if count > 1 else results._replace(fold=f"As a table: {results.title}")
 
 
 def text(value: Any) -> str:
-    """Returns a value as a table shows it: spreads in percent, counts with separators, floats with three digits."""
+    """Returns a value as a table shows it: spreads in percent, counts with separators, floats with
+    three digits.
+    """
     if isinstance(value, Spread):
         mean, *interval = str(value).split(" ", 1)
         seeds = f"±{100 * value.deviation:.1f}, n={value.runs}" if value.runs > 1 else ""
@@ -204,7 +221,9 @@ def text(value: Any) -> str:
 
 
 def notes(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Returns the sentences that explain the spreads of a table: those of several runs, and of few images."""
+    """Returns the sentences that explain the spreads of a table: those of several runs, and of few
+    images.
+    """
     spreads = [value for row in rows for value in row.values() if isinstance(value, Spread)]
     over = [
         name for name in SEVERAL if any(value.runs > 1 and value.over == name for value in spreads)
@@ -226,7 +245,9 @@ def percent(fraction: float) -> str:
 
 
 def _fields(column: str, value: Any) -> dict[str, Any]:
-    """Returns a cell as columns of a CSV file: 'Top-1, %', 'Top-1 low, %', 'Top-1 runs' and so on of a spread."""
+    """Returns a cell as columns of a CSV file: 'Top-1, %', 'Top-1 low, %', 'Top-1 runs' and so on
+    of a spread.
+    """
     if isinstance(value, Gain):
         return {column: round(value.factor, 6), f"{column} bound": value.bound}
     if not isinstance(value, Spread):
@@ -244,8 +265,10 @@ def _fields(column: str, value: Any) -> dict[str, Any]:
 class Panels(NamedTuple):
     """Panels (title -> curves), each a picture with a legend.
 
-    `axes`: settings of all axes; `ticks`: value -> text; `warn_below`: title -> value below which there is a warning;
-    `healthy`: title -> the least value of the healthy range, which is shaded; `most`: title -> the largest possible
+    `axes`: settings of all axes; `ticks`: value -> text; `warn_below`: title -> value below which
+      there is a warning;
+    `healthy`: title -> the least value of the healthy range, which is shaded; `most`: title -> the
+      largest possible
     value, where an axis ends at the latest.
     """
 
@@ -285,9 +308,11 @@ class Panels(NamedTuple):
     def figure(
         self, name: str, title: str, width: float, height: float, fold: str = ""
     ) -> list[FigureBlock]:
-        """Returns a figure for the page with a picture of each panel; its description says where the curves end.
+        """Returns a figure for the page with a picture of each panel; its description says where
+        the curves end.
 
-        A panel is left out if none of its curves has two points; without any panel there is no figure.
+        A panel is left out if none of its curves has two points; without any panel there is no
+        figure.
         """
         panels = {
             panel: lines
@@ -357,7 +382,9 @@ def line(label: str, records: Sequence[dict], key: str, color: str | int | float
 def pictures(
     runs: Sequence[Run], file: str, name: str, title: str, alt: str, photographs: bool = True
 ) -> list[Block]:
-    """Returns the picture `file` of the runs with the lowest seed, the first unfolded; {} in `title`: their place."""
+    """Returns the picture `file` of the runs with the lowest seed, the first unfolded; {} in
+    `title`: their place.
+    """
     pngs = [
         (run, png) for run in sorted(runs, key=lambda run: run.fraction) if (png := run.png(file))
     ]

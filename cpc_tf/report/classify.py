@@ -1,4 +1,6 @@
-"""`cpc-tf classify` in the report: a label curve beside an untrained encoder and pixels, if the run measured one."""
+"""`cpc-tf classify` in the report: a label curve beside an untrained encoder and pixels, if the run
+measured one.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
 
 
 def largest(run: Run) -> list[tuple[str, str, int, float]]:
-    """Returns (arm, colour, labels, mean accuracy) of the most labels that all arms of a run's curve have."""
+    """Returns (arm, colour, labels, mean accuracy) of the most labels that all arms of a run's
+    curve have.
+    """
     curve = _curve(run)
     common = set.intersection(*(set(points) for points in curve.values())) if curve else set()
     if not common:
@@ -90,7 +94,9 @@ def _curve(run: Run) -> Curve:
 
 
 def _figure(run: Run, index: int, named: bool) -> list:
-    """Returns the curve of a run; `named`: whether there are others, so that its title says whose it is."""
+    """Returns the curve of a run; `named`: whether there are others, so that its title says whose
+    it is.
+    """
     lines, numbers = [], set()
     for arm, by_labels in _curve(run).items():
         draws = {labels: spread(by_labels[labels]) for labels in sorted(by_labels)}

@@ -8,7 +8,7 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.scoring import tested_on
 from cpc_tf.detect.trainee import FROZEN
 from cpc_tf.report.blocks import Finding, Part, TableBlock, folded_alone, notes, pictures, spread
-from cpc_tf.report.methods import Method, methods
+from cpc_tf.report.methods import ComparedMethod, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
 NEEDS = ("map11",)
@@ -51,7 +51,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     return [Part(40, "detection", "Detection", blocks, findings)]
 
 
-def _rows(method: Method) -> list[dict]:
+def _rows(method: ComparedMethod) -> list[dict]:
     """Returns the row of a method; of runs of two phases the first phase has a row of its own."""
     about = {"Architecture": method.architecture or None}
     tested = {title: method.runs[0].get(name) for name, title in TESTED.items()}

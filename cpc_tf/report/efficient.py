@@ -1,4 +1,6 @@
-"""Few labels in the report: accuracy against labels, what a gain over pixels is worth, phases, search."""
+"""Few labels in the report: accuracy against labels, what a gain over pixels is worth, phases,
+search.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from cpc_tf.report.blocks import (
     spread,
 )
 from cpc_tf.report.linear import divided, multi_label
-from cpc_tf.report.methods import NO_STACK, Method, Stack, first_steps, methods
+from cpc_tf.report.methods import NO_STACK, ComparedMethod, Stack, first_steps, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
 NEEDS = ("num_train_labels", "label_fraction", "top1")
@@ -51,7 +53,7 @@ SEARCHED = (
     "which the rate was a tenth of what it was, at a plateau. All trials: report.json."
 )
 
-Curve = dict[float, Method]
+Curve = dict[float, ComparedMethod]
 """A method's runs at each fraction of the labels, in increasing order."""
 
 
@@ -60,8 +62,9 @@ def interpolated(
 ) -> Gain | None:
     """Returns how many times as many labels a baseline of (labels, accuracy) needs for an accuracy.
 
-    Between its points, accuracy is linear in the logarithm of the labels. The bound is 'more than' if the baseline
-    never reaches the accuracy, 'less than' if its first point already does. None without a baseline.
+    Between its points, accuracy is linear in the logarithm of the labels. The bound is 'more than'
+    if the baseline never reaches the accuracy, 'less than' if its first point already does. None
+    without a baseline.
     """
     points = sorted(baseline)
     if not points:
@@ -82,7 +85,9 @@ class Curves(NamedTuple):
     pixels: Curve
 
     def gain(self, at: float, metric: str) -> Gain | None:
-        """Returns the gain of the pre-trained encoder over pixels, if the runs of both are known to be long enough."""
+        """Returns the gain of the pre-trained encoder over pixels, if the runs of both are known to
+        be long enough.
+        """
         ours, judged = self.ours[at], [point for point in self.pixels.values() if not doubt(point)]
         baseline = [(point.labels, point.spread(metric).mean) for point in judged]
         return (
@@ -109,13 +114,15 @@ def label_curves(runs: Sequence[Run]) -> Curves:
     return Curves(curves, max(ours, key=len, default={}), max(pixels, key=len, default={}))
 
 
-def method_of(curve: Curve) -> Method:
+def method_of(curve: Curve) -> ComparedMethod:
     """Returns the method of a curve, with the runs of its first point."""
     return next(iter(curve.values()))
 
 
-def doubt(point: Method) -> str:
-    """Returns why the runs at a fraction may be too short to claim a gain, or ''. Without a preset nothing tells."""
+def doubt(point: ComparedMethod) -> str:
+    """Returns why the runs at a fraction may be too short to claim a gain, or ''. Without a preset
+    nothing tells.
+    """
     run, names = point.runs[0], ["efficient_pixels"] * (point.trained_by == "pixels")
     if any(
         trial.get("chosen") is True and trial.get("converged") is True
@@ -160,7 +167,9 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
 
 
 def findings(curves: Curves) -> list[Finding]:
-    """Returns the accuracies with the fewest and the most labels; a gain is claimed only of runs of the full length."""
+    """Returns the accuracies with the fewest and the most labels; a gain is claimed only of runs of
+    the full length.
+    """
     common = sorted(curves.ours.keys() & curves.pixels.keys())
     compared: list[Finding] = []
     for at in dict.fromkeys((*common[:1], *common[-1:])):
@@ -183,7 +192,7 @@ def findings(curves: Curves) -> list[Finding]:
     return compared
 
 
-def _finding(points: Sequence[Method], at: float, remark: str) -> Finding:
+def _finding(points: Sequence[ComparedMethod], at: float, remark: str) -> Finding:
     values = {point.title: str(point.spread("top1")) for point in points}
     doubts = [
         reason for reason in map(doubt, points) if len(points) > 1 or reason != UNKNOWN_LENGTH
@@ -196,7 +205,9 @@ def _finding(points: Sequence[Method], at: float, remark: str) -> Finding:
 def against_labels(
     panels: Mapping[str, Sequence[plots.Line]], labels: Mapping[int, float]
 ) -> Panels:
-    """Returns panels of accuracy in percent over labels; `labels`: their number -> which part of all they are."""
+    """Returns panels of accuracy in percent over labels; `labels`: their number -> which part of
+    all they are.
+    """
     ticks = {count: f"{count:,}\n{percent(part)}" for count, part in labels.items()}
     limits = min(labels) / 1.3, max(labels) * 1.3
     axes = {"xlabel": "labels (part of all)", "xscale": "log", "xlim": limits}
@@ -204,7 +215,9 @@ def against_labels(
 
 
 def figure_1(curves: Curves) -> list[FigureBlock]:
-    """Returns figure 1 of the paper with our runs; none if no method was measured with several numbers of labels."""
+    """Returns figure 1 of the paper with our runs; none if no method was measured with several
+    numbers of labels.
+    """
     panels: dict[str, list[plots.Line]] = {}
     for metric, name in curves.metrics.items():
         lines = panels[f"{name}, % of new pictures"] = []
@@ -249,7 +262,9 @@ def accuracies(curves: Curves) -> TableBlock:
 
 
 def phases(curves: Curves) -> list[Block]:
-    """Returns a table of the phases of our runs, if some have two or learn from pictures without labels, too."""
+    """Returns a table of the phases of our runs, if some have two or learn from pictures without
+    labels, too.
+    """
     runs = [run for curve in curves.all for point in curve.values() for run in point.runs]
     if not any(len(run.get("phases", {})) > 1 or run.get("propagation") for run in runs):
         return []
@@ -271,7 +286,7 @@ def phases(curves: Curves) -> list[Block]:
     return [TableBlock("table3", title, _ordered(rows), note, fold=title)]
 
 
-def _of_phase(point: Method, phase: str, metric: str) -> Spread | None:
+def _of_phase(point: ComparedMethod, phase: str, metric: str) -> Spread | None:
     """Returns the spread of a metric at the end of a phase."""
     stated = [run.get("phases", {}).get(phase, {}).get(metric) for run in point.runs]
     sound = [share for share in stated if is_number(share) and 0 <= share <= 1]
@@ -287,7 +302,9 @@ def _over_fractions(
 
 
 def _ordered(rows: Sequence[dict[Any, Any]]) -> list[dict[str, Any]]:
-    """Returns rows of `_over_fractions` whose columns are in increasing order of the fractions, with their titles."""
+    """Returns rows of `_over_fractions` whose columns are in increasing order of the fractions,
+    with their titles.
+    """
     fractions = sorted({name for row in rows for name in row if isinstance(name, float)})
     ordered = []
     for row in rows:

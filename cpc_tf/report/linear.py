@@ -25,7 +25,7 @@ from cpc_tf.report.blocks import (
     pictures,
     spread,
 )
-from cpc_tf.report.methods import BASELINES, Method, methods
+from cpc_tf.report.methods import BASELINES, ComparedMethod, methods
 from cpc_tf.report.runs import Run, own_preset, remarks, shorter
 
 NEEDS = ("num_classes", "top1")
@@ -78,7 +78,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     ]
 
 
-def _scores(method: Method) -> dict[str, Any]:
+def _scores(method: ComparedMethod) -> dict[str, Any]:
     """Returns the cells of a method with its accuracies, and the size of its encoder."""
     parameters = method.runs[0].identity.parameters
     scores = {title: method.spread(name) for name, title in SHARES.items()}
@@ -86,7 +86,7 @@ def _scores(method: Method) -> dict[str, Any]:
     return {**scores, MILLIONS: parameters and parameters / 1e6}
 
 
-def _table(compared: Sequence[Method]) -> TableBlock:
+def _table(compared: Sequence[ComparedMethod]) -> TableBlock:
     first = compared[0].runs[0]
     rows = []
     for method in compared:
@@ -103,7 +103,9 @@ def _table(compared: Sequence[Method]) -> TableBlock:
 
 
 def ladder(runs: Sequence[Run]) -> list[Block]:
-    """Returns figure 3 of the paper with our runs: a table of the rungs in order, and a picture of several."""
+    """Returns figure 3 of the paper with our runs: a table of the rungs in order, and a picture of
+    several.
+    """
     runs = [_as_seen(run) for run in runs]
     order = sorted(
         {run.rung for run in runs}, key=lambda rung: (int(re.match(r"\d*", rung)[0] or 0), rung)
@@ -135,7 +137,9 @@ def ladder(runs: Sequence[Run]) -> list[Block]:
 
 
 def _as_seen(run: Run) -> Run:
-    """Returns a rung's run with the scores on what its encoder saw: one channel at a time, if it saw no colours."""
+    """Returns a rung's run with the scores on what its encoder saw: one channel at a time, if it
+    saw no colours.
+    """
     if BY_CHANNEL not in run:
         return run
     seen = copy.copy(run)
@@ -144,7 +148,7 @@ def _as_seen(run: Run) -> Run:
     return seen
 
 
-def _findings(compared: Sequence[Method]) -> list[Finding]:
+def _findings(compared: Sequence[ComparedMethod]) -> list[Finding]:
     """Returns the best pre-trained encoder beside the best of each baseline."""
     ranked = sorted(compared, key=lambda method: -method.spread("top1").mean)
     ours = [method for method in ranked if method.pretrained]
@@ -175,7 +179,9 @@ def divided(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
 def multi_label(
     kind: str, title: str, runs: Sequence[Run], measured: str = ON_TEST_IMAGES
 ) -> list[Part]:
-    """Returns the part of the page about the multi-label runs of a task, if any; `measured`: how they were tested."""
+    """Returns the part of the page about the multi-label runs of a task, if any; `measured`: how
+    they were tested.
+    """
     by_labels = [method.by(lambda run: run.get("num_train_labels", 0)) for method in methods(runs)]
     points = [point for method in by_labels for point in method.values()]
     if not points:

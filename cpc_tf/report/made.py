@@ -86,7 +86,9 @@ def _encoder(run: Run) -> str:
 
 
 def _command(run: Run) -> str:
-    """Returns the command that repeats a run: its flags without those that are as usual, if they are known; or ''."""
+    """Returns the command that repeats a run: its flags without those that are as usual, if they
+    are known; or ''.
+    """
     text = run.text("run.flags")
     if not text:
         return ""

@@ -48,8 +48,10 @@ Stack = tuple[Optional[str], Optional[float]]
 NO_STACK: Stack = (None, None)
 
 
-class Method(NamedTuple):
-    """Runs that differ only in their seeds. `trained_by` is that of `Identity`, `propagation` the flag's or ''."""
+class ComparedMethod(NamedTuple):
+    """Runs that differ only in their seeds. `trained_by` is that of `Identity`, `propagation` the
+    flag's or ''.
+    """
 
     title: str
     trained_by: str
@@ -81,7 +83,9 @@ class Method(NamedTuple):
 
     @property
     def over(self) -> str:
-        """What its runs are several of: encoders, if they have more than one, else choices of labels and weights."""
+        """What its runs are several of: encoders, if they have more than one, else choices of
+        labels and weights.
+        """
         return "encoders" if len({run["encoder"] for run in self.runs}) > 1 else "labels"
 
     @property
@@ -95,11 +99,13 @@ class Method(NamedTuple):
 
     @property
     def stack(self) -> Stack:
-        """Its `network` and the millions of parameters of all of it; NO_STACK if its runs differ or do not tell."""
+        """Its `network` and the millions of parameters of all of it; NO_STACK if its runs differ or
+        do not tell.
+        """
         counts = {run.get("parameters") for run in self.runs}
         return NO_STACK if len(counts) > 1 or None in counts else (self.network, counts.pop() / 1e6)
 
-    def by(self, key: Callable[[Run], float]) -> dict[float, Method]:
+    def by(self, key: Callable[[Run], float]) -> dict[float, ComparedMethod]:
         """Returns {value of the key: the method with the runs that have it}, in increasing order."""
         groups: dict[float, list[Run]] = {}
         for run in self.runs:
@@ -107,11 +113,13 @@ class Method(NamedTuple):
         return {value: self._replace(runs=groups[value]) for value in sorted(groups)}
 
 
-def methods(runs: Iterable[Run]) -> list[Method]:
-    """Returns the methods of some results in the order of tables: CPC, other objectives, baselines, pixels last.
+def methods(runs: Iterable[Run]) -> list[ComparedMethod]:
+    """Returns the methods of some results in the order of tables: CPC, other objectives, baselines,
+    pixels last.
 
-    Runs are of one method if their encoders were trained alike with different seeds and their settings are the same
-    (see `apart`). Two encoders of the same seed differ in something that is not recorded: each is a method of its own.
+    Runs are of one method if their encoders were trained alike with different seeds and their
+    settings are the same (see `apart`). Two encoders of the same seed differ in something that is
+    not recorded: each is a method of its own.
     """
     alike: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
@@ -142,14 +150,15 @@ def methods(runs: Iterable[Run]) -> list[Method]:
         for encoder, same in encoders.items():
             groups |= {(*key, encoder, settings): runs for settings, runs in apart(same).items()}
     ranked = sorted(groups, key=lambda key: (ORDER.index(key[0] if key[0] in ORDER else ""), key))
-    return [Method(_title(key, ranked), *key[:2], groups[key], key[5]) for key in ranked]
+    return [ComparedMethod(_title(key, ranked), *key[:2], groups[key], key[5]) for key in ranked]
 
 
 def distinct(runs: Iterable[Run]) -> list[Run]:
-    """Returns runs without those that repeat another one: the same settings, seed, data and figures.
+    """Returns runs without those that repeat another one: the same settings, seed, data and
+    figures.
 
-    They are no seeds of a method; the first one names the places of the others in its `repeats`, and has a label curve
-    that one of them measured.
+    They are no seeds of a method; the first one names the places of the others in its `repeats`,
+    and has a label curve that one of them measured.
     """
     first: dict[str, Run] = {}
     for run in runs:
@@ -165,10 +174,12 @@ def distinct(runs: Iterable[Run]) -> list[Run]:
 
 
 def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Returns {'': runs of the usual settings, '600 steps, augment=full': runs of these settings, ...}.
+    """Returns {'': runs of the usual settings, '600 steps, augment=full': runs of these settings,
+    ...}.
 
-    Runs with the same fraction of the labels are compared. The usual length is the longest; the usual value of another
-    setting is that of most runs, if there is one. A setting that a record lacks counts as usual.
+    Runs with the same fraction of the labels are compared. The usual length is the longest; the
+    usual value of another setting is that of most runs, if there is one. A setting that a record
+    lacks counts as usual.
     """
     groups: dict[str, list[Run]] = {}
     for fraction in dict.fromkeys(run.fraction for run in runs):
@@ -195,7 +206,9 @@ def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def _settings(run: Run) -> dict[str, object]:
-    """Returns the known settings of a run and of its encoder's pre-training, by flag; its length as ''."""
+    """Returns the known settings of a run and of its encoder's pre-training, by flag; its length as
+    ''.
+    """
     *earlier, last = run.get("settings") or [" ".join(run.text("run.flags").splitlines())]
     settings: dict[str, object] = {name: str(run[name]) for name in COUNTS if name in run}
     for line in earlier:  # of pre-training, in a study's record
@@ -248,7 +261,9 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
 
 
 def architecture(name: str) -> str:
-    """Returns 'ResNet-50 x2, grey' for 'resnet50_x2_grey', 'small ResNet' for 'small', and other names unchanged."""
+    """Returns 'ResNet-50 x2, grey' for 'resnet50_x2_grey', 'small ResNet' for 'small', and other
+    names unchanged.
+    """
     if name.split("_")[0] in ("tiny", "small", "base", "medium"):
         return f"{name.replace('_', ' ')} ResNet"
     match = re.fullmatch(r"resnet(\d+)(?:_([vx]\d))?(?:_(lab|grey))?", name)

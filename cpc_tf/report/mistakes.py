@@ -28,7 +28,9 @@ PAIRS = 8  # classes in the table of confusions
 
 
 def surest(run: Run, predictions: Predictions | None) -> list[Block]:
-    """Returns the pictures that a classifier was surest of and got wrong, of those that are still in their folder."""
+    """Returns the pictures that a classifier was surest of and got wrong, of those that are still
+    in their folder.
+    """
     named = DataRef.parse(run["dataset"])
     folder = named.path
     if not named.is_folder or "://" in folder or not _is_sound(run, predictions):
@@ -82,7 +84,9 @@ def _png(tile: np.ndarray) -> bytes:
 
 
 def confusions(run: Run, predictions: Predictions | None) -> list[Block]:
-    """Returns the confusion matrix of a classifier's test, and a table of the classes that it confuses most."""
+    """Returns the confusion matrix of a classifier's test, and a table of the classes that it
+    confuses most.
+    """
     names = run.get("class_names", [])
     if not _is_sound(run, predictions):
         return []

@@ -1,7 +1,7 @@
 """What the page says of a dataset's best model, for people who did not train it.
 
-`lead` is the sentence and the picture that it opens with; `model` adds test images, its classes, how far its
-percentages can be trusted, the map, and the next commands.
+`lead` is the sentence and the picture that it opens with; `model` adds test images, its classes,
+how far its percentages can be trusted, the map, and the next commands.
 """
 
 from __future__ import annotations
@@ -45,17 +45,20 @@ PICTURES, LABELLED = "my_pictures", "my_labelled_pictures"  # stand for the user
 
 
 class Lead(NamedTuple):
-    """What a dataset's part of the page opens with: sentences, of which the first is the answer, and a picture."""
+    """What a dataset's part of the page opens with: sentences, of which the first is the answer,
+    and a picture.
+    """
 
     sentences: Sequence[str]
     picture: Sequence[FigureBlock]
 
 
 def best(runs: Sequence[Run]) -> Run | None:
-    """Returns the run with the best figure, among those of pre-trained encoders if there are any; None without any.
+    """Returns the run with the best figure, among those of pre-trained encoders if there are any;
+    None without any.
 
-    Runs that lie in directories come first: records of studies have no files to show. Runs of pre-training alone have
-    no figure; of these it is the last.
+    Runs that lie in directories come first: records of studies have no files to show. Runs of
+    pre-training alone have no figure; of these it is the last.
     """
     runs = [run for run in runs if run.directory] or list(runs)
     tested = [run for run in runs if _figure(run)]
@@ -72,7 +75,9 @@ def _figure(run: Run) -> str:
 
 
 def lead(runs: Sequence[Run]) -> Lead | None:
-    """Returns the sentence and the picture on the best of a dataset's runs; None if there is none to speak of."""
+    """Returns the sentence and the picture on the best of a dataset's runs; None if there is none
+    to speak of.
+    """
     run = best(runs)
     if run is None:
         return None
@@ -129,7 +134,9 @@ def lead(runs: Sequence[Run]) -> Lead | None:
 
 
 def _accuracy(run: Run, tested: int, compared: Sequence[Run]) -> dict[str, Any]:
-    """Returns what the sentence on an accuracy says: whole numbers of 100, or of all pictures if these are fewer."""
+    """Returns what the sentence on an accuracy says: whole numbers of 100, or of all pictures if
+    these are fewer.
+    """
     of, top1 = tested if 0 < tested < 100 else 100, run["top1"]
     low, high = _interval(run, "top1") if tested else (0, 0)
     low, high = run.get("top1_low", low), run.get("top1_high", high)
@@ -163,10 +170,12 @@ def _of_100(share: float) -> int:
 
 
 def _rivals(run: Run, runs: Sequence[Run]) -> list[Run]:
-    """Returns the best runs without pre-training that are comparable: of the same task, with as many labels.
+    """Returns the best runs without pre-training that are comparable: of the same task, with as
+    many labels.
 
-    The first is the one that is like it in all else: for a classifier on frozen features the same network untrained,
-    for a network that learns all of its weights one that learned them from the labels alone.
+    The first is the one that is like it in all else: for a classifier on frozen features the same
+    network untrained, for a network that learns all of its weights one that learned them from the
+    labels alone.
     """
     kinds = (PIXELS, UNTRAINED) if run["kind"] in ("efficient", "detect") else (UNTRAINED, PIXELS)
     if run.identity.trained_by in kinds:

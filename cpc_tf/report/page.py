@@ -1,8 +1,10 @@
-"""`cpc-tf report`: results -> report.html; beside it tables as CSV, pictures as PNG, and all as JSON.
+"""`cpc-tf report`: results -> report.html; beside it tables as CSV, pictures as PNG, and all as
+JSON.
 
-`runs` reads the results, `methods` groups those that differ in their seeds alone. A dataset opens with a sentence and a
-picture of its best model (`model`), REPORTS add what is known of each task as `Part`s of tables and figures (`blocks`),
-and it ends with how all of it was made (`made`); page.html.jinja shows them.
+`runs` reads the results, `methods` groups those that differ in their seeds alone. A dataset opens
+with a sentence and a picture of its best model (`model`), REPORTS add what is known of each task as
+`Part`s of tables and figures (`blocks`), and it ends with how all of it was made (`made`);
+page.html.jinja shows them.
 """
 
 from __future__ import annotations
@@ -34,14 +36,16 @@ from cpc_tf.report.methods import BASELINES, distinct
 from cpc_tf.report.model import Lead, lead, model
 from cpc_tf.report.runs import Run, collect, dataset_id, dataset_name, dataset_titles
 
-# Kind of result -> the module of its report, which has a function `report` and the fields that it needs, NEEDS.
+# Kind of result -> the module of its report, which has a function `report` and the fields that it
+# needs, NEEDS.
 REPORTS = {name: importlib.import_module(f"cpc_tf.report.{name}") for name in TASKS}
 LONGEST = 60  # letters of a dataset in the name of a file
 ABOUT = {
     "photos": "Each class of photos is one photograph, and each image is a crop of one: a prediction is right if it "
     "names the photograph. Test images are from parts of the photographs that training does not show."
 }
-# Colour -> its meaning in all figures. Other objectives have none of their own: their curves are named in the figures.
+# Colour -> its meaning in all figures. Other objectives have none of their own: their curves are
+# named in the figures.
 LEGEND = {
     **{name: title(name) for name in OBJECTIVES if name in plots.THEME.named},
     **BASELINES,
@@ -50,7 +54,9 @@ LEGEND = {
 
 
 class Section(NamedTuple):
-    """A dataset: its name, a unique name for files and anchors, how it opens, findings, (name, title) -> blocks."""
+    """A dataset: its name, a unique name for files and anchors, how it opens, findings, (name,
+    title) -> blocks.
+    """
 
     name: str
     slug: str
@@ -118,7 +124,9 @@ def report(config: ReportConfig) -> str:
 
 
 def sections(runs: Sequence[Run]) -> Iterator[Section]:
-    """Yields a section for each dataset and split of it that is tested on, those with the most accuracies first."""
+    """Yields a section for each dataset and split of it that is tested on, those with the most
+    accuracies first.
+    """
     titles = dataset_titles(run["dataset"] for run in runs)
     names = [dataset_name(each) for each in {dataset_id(run["dataset"]) for run in runs}]
     splits: dict[str, collections.Counter] = {
@@ -155,7 +163,9 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
 
 
 def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[str, bytes | str]:
-    """Returns {file name: content} of the report; `problems`: a line for each file of `runs_dir` that was not read."""
+    """Returns {file name: content} of the report; `problems`: a line for each file of `runs_dir`
+    that was not read.
+    """
     datasets, contents, data = list(sections(runs)), {}, {}
     about = {"runs_dir": runs_dir, "date": datetime.date.today().isoformat()}
     for section in datasets:
@@ -208,7 +218,9 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Returns rows as lines of text with aligned columns: the first and the last to the left, others to the right."""
+    """Returns rows as lines of text with aligned columns: the first and the last to the left,
+    others to the right.
+    """
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = []
     for first, *values, remark in rows:

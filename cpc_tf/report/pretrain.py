@@ -93,7 +93,9 @@ def _table(named: dict[str, Run]) -> TableBlock:
 
 
 def _figure(name: str, run: Run, file: str) -> list[FigureBlock]:
-    """Returns the curves of a run with the healthy ranges, as far as its flags tell them; none of a single record."""
+    """Returns the curves of a run with the healthy ranges, as far as its flags tell them; none of a
+    single record.
+    """
     objective = run.identity.trained_by
     titles = {**RECORDED, "accuracy": CONTRASTIVE} if objective in ("cpc", "instance") else RECORDED
     # A speed of 0 stands for "not measured": the first of a session.

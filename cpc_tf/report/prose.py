@@ -1,4 +1,6 @@
-"""Sentences of the page from templates beside this file, whose words can be changed without the code."""
+"""Sentences of the page from templates beside this file, whose words can be changed without the
+code.
+"""
 
 from __future__ import annotations
 

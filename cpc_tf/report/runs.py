@@ -1,4 +1,6 @@
-"""Reads the results below a directory; the names of their datasets, and the lengths of their presets."""
+"""Reads the results below a directory; the names of their datasets, and the lengths of their
+presets.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.counts import ClassCount
 
 LARGEST = 32 * 2**20  # bytes of a file that is read
-# Folder of presets -> the datasets that its presets are made for: of TFDS and embedded ones the text before '/' or ':',
-# of 'folder:PATH' and 'voc:PATH' the kind and the last component of the path.
+# Folder of presets -> the datasets that its presets are made for: of TFDS and embedded ones the
+# text before '/' or ':', of 'folder:PATH' and 'voc:PATH' the kind and the last component of the
+# path.
 MADE_FOR = {
     "imagenet": ("imagenet2012", "imagenet2012_subset", "imagenet"),
     "imagenette": (
@@ -109,7 +112,8 @@ def _is_best_f1(value: Any) -> bool:
     )
 
 
-# Fields of a record, which anyone may have written: (names, kind of value, whether a value is of it).
+# Fields of a record, which anyone may have written: (names, kind of value, whether a value is of
+# it).
 FIELDS = [
     ("dataset encoder backbone run propagation test_split rung", "a text", lambda x: isinstance(x, str)),
     ("step steps most_steps wall_seconds seed", "a number", is_number),
@@ -146,9 +150,11 @@ class Run(collections.UserDict):
     Attributes:
       place: where it lies below the searched directory.
       directory: of the run; '' if the record stands in a list.
-      dataset_title: the name of its dataset on the page, and of the split of its test if there are several.
+      dataset_title: the name of its dataset on the page, and of the split of its test if there are
+        several.
       repeats: places of runs that have the same settings, seed, data and figures.
-      unclear: whether several datasets of the page have the name that the encoder's card gives for its own.
+      unclear: whether several datasets of the page have the name that the encoder's card gives for
+        its own.
     """
 
     unclear = False
@@ -181,7 +187,9 @@ class Run(collections.UserDict):
 
     @property
     def about(self) -> dict[str, str]:
-        """The texts of its run.json and of how it was 'made': versions, commit, machine, when it began and ended."""
+        """The texts of its run.json and of how it was 'made': versions, commit, machine, when it
+        began and ended.
+        """
         try:
             about = _from_json(self.text("run.json"))
         except ValueError:
@@ -215,7 +223,9 @@ class Run(collections.UserDict):
         return content if content[1:4] == b"PNG" else b""
 
     def metrics(self, phase: str = "") -> list[dict[str, float]]:
-        """Returns the records of a phase's metrics.jsonl that have a step, with their finite numbers."""
+        """Returns the records of a phase's metrics.jsonl that have a step, with their finite
+        numbers.
+        """
         records = []
         for line in self.text(os.path.join(phase, "metrics.jsonl")).splitlines():
             try:
@@ -237,9 +247,11 @@ def run_id(directory: str) -> str:
 
 
 def collect(runs_dir: str, reports: Mapping[str, Any]) -> tuple[list[Run], list[str]]:
-    """Returns all results below a directory, and a line for each file that could not be read; follows no links.
+    """Returns all results below a directory, and a line for each file that could not be read;
+    follows no links.
 
-    `reports`: kind of result -> the module of its report, which has the names of the fields that it needs as NEEDS.
+    `reports`: kind of result -> the module of its report, which has the names of the fields that it
+      needs as NEEDS.
 
     Raises:
       ConfigError: if there is no such directory, or no result in it.
@@ -330,7 +342,9 @@ def _from_json(text: str) -> Any:
 
 
 def _read(path: str) -> bytes:
-    """Returns the content of a file. Raises OSError if it is a link, no file, or larger than LARGEST."""
+    """Returns the content of a file. Raises OSError if it is a link, no file, or larger than
+    LARGEST.
+    """
     bucket = "://" in path
     if not bucket and (os.path.islink(path) or not os.path.isfile(path)):
         raise OSError("no file of its own")
@@ -343,7 +357,9 @@ def _read(path: str) -> bytes:
 
 
 def dataset_name(dataset: str) -> str:
-    """Returns a short name: 'photos' for 'photos/15200', that of a folder (see `of_folder`), others unchanged."""
+    """Returns a short name: 'photos' for 'photos/15200', that of a folder (see `of_folder`), others
+    unchanged.
+    """
     named = DataRef.parse(dataset)
     if named.kind:
         return names.of_folder(named.path) or dataset
@@ -351,7 +367,9 @@ def dataset_name(dataset: str) -> str:
 
 
 def dataset_id(dataset: str) -> str:
-    """Returns a unique name: a folder's whole path; 'photos' for all 'photos/N', which have the same labels."""
+    """Returns a unique name: a folder's whole path; 'photos' for all 'photos/N', which have the
+    same labels.
+    """
     named = DataRef.parse(dataset)
     if not named.kind or not named.path:
         return dataset_name(dataset)
@@ -361,7 +379,9 @@ def dataset_id(dataset: str) -> str:
 
 
 def dataset_titles(datasets: Iterable[str]) -> dict[str, str]:
-    """Returns {--dataset: unique name}: the short name, or the unique one if several have the short one."""
+    """Returns {--dataset: unique name}: the short name, or the unique one if several have the short
+    one.
+    """
     ids = {dataset: dataset_id(dataset) for dataset in datasets}
     short = [dataset_name(each) for each in {*ids.values()}]
     return {
@@ -384,7 +404,9 @@ def own_preset(dataset: str, *tasks: str) -> str:
 
 
 def shorter(config_class: type, preset: str, steps: int, images: int) -> str:
-    """Returns "short run (10 of the preset's 625 steps)" if a run on so many images is one, else ''."""
+    """Returns "short run (10 of the preset's 625 steps)" if a run on so many images is one, else
+    ''.
+    """
     full = (
         cli.parse(config_class, [f"--preset={preset}"]).training.steps(images)
         if preset and images

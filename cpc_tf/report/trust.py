@@ -17,7 +17,9 @@ SURE = 90  # percent
 
 
 def trust(run: Run, predictions: Predictions | None) -> list[Part]:
-    """Returns the part with the diagram; none of fewer than 20 pictures, or without their probabilities."""
+    """Returns the part with the diagram; none of fewer than 20 pictures, or without their
+    probabilities.
+    """
     if (
         predictions is None
         or predictions.probabilities is None
@@ -48,7 +50,9 @@ def trust(run: Run, predictions: Predictions | None) -> list[Part]:
 
 
 def reliability(predictions: Predictions) -> list[tuple[float, float, float, float, int]]:
-    """Returns (mean probability, share that is right, ends of its 95 % interval, pictures) of bins of as many each."""
+    """Returns (mean probability, share that is right, ends of its 95 % interval, pictures) of bins
+    of as many each.
+    """
     order = np.argsort(predictions.probabilities, kind="stable")
     right, said = (
         (predictions.labels == predictions.guesses)[order],
@@ -68,7 +72,9 @@ def _sure(predictions: Predictions) -> dict[str, int]:
 
 
 def _calibration(run: Run) -> dict[str, float]:
-    """Returns the temperature of the exported classifier, 0 for none, and the calibration error without and with it."""
+    """Returns the temperature of the exported classifier, 0 for none, and the calibration error
+    without and with it.
+    """
     found = run.get("calibration")
     found = found if isinstance(found, dict) and found.get("fitted") is True else {}
     temperature, *errors = (found.get(name) for name in ("temperature", "ece_before", "ece"))

@@ -8,7 +8,7 @@ from cpc_tf.core.keras import keras
 from cpc_tf.core.settings import replace
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
-from cpc_tf.detect.scoring import Detected, Truth
+from cpc_tf.detect.scoring import ImageDetections, Truth
 from cpc_tf.detect.targets import Draws
 from cpc_tf.detect.trainee import WHOLE, DetectorTraining, build_detector
 from cpc_tf.encoders import networks
@@ -55,7 +55,7 @@ def truth(boxes, labels=None, difficult=None):
 def found(boxes, scores, labels=None):
     """Detections in an image; of the class 0 unless it is said."""
     labels = [0] * len(boxes) if labels is None else labels
-    return Detected(
+    return ImageDetections(
         np.array(boxes, float).reshape(-1, 4), np.array(scores, float), np.array(labels, int)
     )
 

@@ -11,7 +11,7 @@ from cpc_tf.detect.targets import (
     NEGATIVE,
     POSITIVE,
     Draws,
-    Objects,
+    PaddedObjects,
     Samples,
     anchor_samples,
     make_objects,
@@ -25,7 +25,7 @@ from cpc_tf.detect.targets import (
 
 def matched(iou, real, keep_best):
     """`match` of one image."""
-    objects = Objects(None, tf.constant(np.where(real, 0, -1))[None])
+    objects = PaddedObjects(None, tf.constant(np.where(real, 0, -1))[None])
     matches, labels = match(tf.constant(iou, tf.float32)[None], objects, 0.7, 0.3, keep_best)
     return matches[0].numpy(), labels[0].numpy()
 

@@ -11,7 +11,7 @@ from cpc_tf.core.keras import keras
 from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.objectives.base import Pool, area_means
+from cpc_tf.objectives.base import CandidatePool, area_means
 from cpc_tf.objectives.others import (
     amdim,
     byol,
@@ -185,7 +185,7 @@ def test_exemplar_s_triplets_are_of_an_image_and_each_other_one_of_its_group():
             near, far = (1 - vectors[anchor, 0] @ vectors[i, 1] for i in (anchor, other))
             losses.append(max(0, near - far + 0.5))
             farther.append(far > near)
-    pool = Pool(tf.constant(vectors.reshape(2, 2, 2, 5)), 0)
+    pool = CandidatePool(tf.constant(vectors.reshape(2, 2, 2, 5)), 0)
     np.testing.assert_allclose(
         exemplar.triplet_loss(vectors, pool, 0.5), (np.mean(losses), np.mean(farther)), rtol=1e-5
     )
@@ -205,7 +205,7 @@ def test_amdim_tells_places_of_the_other_view_from_all_of_other_images():
             losses.append(-np.log(np.exp(own) / (np.exp(own) + np.exp(others).sum())))
             found.append(own > others.max())
     result = amdim.scored(
-        tf.constant(sources), Pool(tf.constant(targets.reshape(2, 2, 2, 3, 5)), 0), 2.0
+        tf.constant(sources), CandidatePool(tf.constant(targets.reshape(2, 2, 2, 3, 5)), 0), 2.0
     )
     np.testing.assert_allclose(result, [*map(np.mean, (losses, found, squares))], rtol=1e-5)
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.objectives.base import Pool
+from cpc_tf.objectives.base import CandidatePool
 from cpc_tf.objectives.others.instance import Instance, InstanceConfig, other_view
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")
@@ -29,7 +29,7 @@ def nt_xent(projections, temperature):
 def among(projections, temperature):
     """The loss of projections [B, 2, T] whose negatives are each other's."""
     projections = tf.math.l2_normalize(tf.constant(projections), axis=2)
-    return other_view(projections, Pool(projections[None], 0), temperature)
+    return other_view(projections, CandidatePool(projections[None], 0), temperature)
 
 
 @pytest.mark.parametrize(("batch", "temperature"), [(1, 0.5), (5, 0.5), (8, 0.07)])

@@ -1,4 +1,6 @@
-"""AMDIM: what one view shows predicts places of the other, at many depths. Bachman et al. 2019 (arXiv:1906.00910)."""
+"""AMDIM: what one view shows predicts places of the other, at many depths. Bachman et al. 2019
+(arXiv:1906.00910).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from cpc_tf.core.keras import keras
 from cpc_tf.core.native import matmul
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, area_means
+from cpc_tf.objectives.base import (
+    SPREAD,
+    CandidatePool,
+    Contrastive,
+    Embeddings,
+    Figure,
+    Output,
+    area_means,
+)
 from cpc_tf.objectives.others.amdim_config import AMDIMConfig
 
 # Depth -> the side of its grid, at most; that of the features is a place alone.
@@ -23,9 +33,10 @@ PREDICTIONS = [
 
 
 def scored(
-    sources: tf.Tensor, candidates: Pool, clip: float
+    sources: tf.Tensor, candidates: CandidatePool, clip: float
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes the contrastive loss of predicting the places of an image's other view, each among all of other images.
+    """Computes the contrastive loss of predicting the places of an image's other view, each among
+    all of other images.
 
     Args:
       sources: [B, 2, Q, T], float32: Q places of both views of each image.
@@ -33,8 +44,9 @@ def scored(
       clip: c of c * tanh(score / c), with score = s . t / sqrt(T).
 
     Returns:
-      The mean over both directions and all pairs of places of an image, the part of them that score higher than all
-      places of other images, and the mean square of all scores before they are clipped; float32 scalars.
+      The mean over both directions and all pairs of places of an image, the part of them that score
+      higher than all places of other images, and the mean square of all scores before they are
+      clipped; float32 scalars.
     """
     groups, images, views, places, dim = candidates.values.shape
     count = sources.shape[2]
@@ -62,8 +74,10 @@ def scored(
     )
 
 
-class Embedding(keras.layers.Layer):
-    """An MLP with one hidden layer, and a linear layer beside it, for each place: [..., C] -> [..., T], float32."""
+class EmbeddingHead(keras.layers.Layer):
+    """An MLP with one hidden layer, and a linear layer beside it, for each place: [..., C] -> [...,
+    T], float32.
+    """
 
     def __init__(self, dim: int, dtype: str, name: str):
         super().__init__(name=name, dtype=dtype)
@@ -75,11 +89,13 @@ class Embedding(keras.layers.Layer):
 
 
 class AMDIM(Contrastive):
-    """Three predictions, each from either view to the other. Mixtures of features, a part of the paper, are left out.
+    """Three predictions, each from either view to the other. Mixtures of features, a part of the
+    paper, are left out.
 
-    For 5 -> 5 the authors draw one place of a view; here the loss is the mean over all, its expected value. 'coarse' is
-    the feature map, 'fine' the endpoint with the next larger grid; if there is none, the feature map, too. ours: an
-    `Embedding` at each depth, where the authors' features have none and their embeddings end with batch norm.
+    For 5 -> 5 the authors draw one place of a view; here the loss is the mean over all, its
+    expected value. 'coarse' is the feature map, 'fine' the endpoint with the next larger grid; if
+    there is none, the feature map, too. ours: an `EmbeddingHead` at each depth, where the authors'
+    features have none and their embeddings end with batch norm.
     """
 
     NAME = "amdim"
@@ -95,11 +111,13 @@ class AMDIM(Contrastive):
     def __init__(self, encoder: Network, settings: AMDIMConfig, precision: str = "float32"):
         super().__init__(encoder, settings, precision)
         self.heads = {
-            name: Embedding(settings.amdim_dim, self.dtype_policy, name) for name in SIDES
+            name: EmbeddingHead(settings.amdim_dim, self.dtype_policy, name) for name in SIDES
         }
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
-        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3], and for each depth its L places, [B, 2, L, T]."""
+        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3], and for each depth its L places,
+        [B, 2, L, T].
+        """
         endpoints = self.endpoints(view, training)
         latents, last = (
             endpoints["features"],
@@ -120,7 +138,7 @@ class AMDIM(Contrastive):
     def candidates(self) -> list[str]:
         return ["coarse", "fine"]
 
-    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, CandidatePool]) -> Output:
         """Computes the sum over predictions."""
         clip = self.settings.amdim_clip
         terms = [scored(embeddings[source], pools[target], clip) for source, target in PREDICTIONS]

@@ -18,7 +18,8 @@ class AMDIMConfig(ObjectiveSettings):
     FEWEST = 2
     NEGATIVES = True
 
-    # --n_rkhs in README.md of the authors' code, github.com/Philip-Bachman/amdim-public; larger networks: 2048, 2560.
+    # --n_rkhs in README.md of the authors' code, github.com/Philip-Bachman/amdim-public; larger
+    # networks: 2048, 2560.
     amdim_dim: int = width(
         1536, "Dimension of what is compared, at each depth", source="Bachman et al. 2019, code"
     )

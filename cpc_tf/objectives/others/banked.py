@@ -1,4 +1,6 @@
-"""The base of objectives that compare an image with a bank, which has a vector for each image of the dataset."""
+"""The base of objectives that compare an image with a bank, which has a vector for each image of
+the dataset.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ class Banked(Objective):
         step: tf.Tensor | int,
         training: bool,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Returns the mean loss and metrics of B images: vectors [B, dim] of length 1, of the first crop of `view`."""
+        """Returns the mean loss and metrics of B images: vectors [B, dim] of length 1, of the first
+        crop of `view`.
+        """
 
     def prepare(self, images: int, train_steps: int) -> None:
         self.bank = Bank(images, self.dim)

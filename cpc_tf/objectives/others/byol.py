@@ -1,4 +1,6 @@
-"""BYOL: what does a slower copy of the network make of another view? Grill et al. 2020 (arXiv:2006.07733)."""
+"""BYOL: what does a slower copy of the network make of another view? Grill et al. 2020
+(arXiv:2006.07733).
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,16 @@ from cpc_tf.objectives.others.heads import Head
 
 
 def distance(predictions: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """Returns the mean squared distance of vectors [N, T] that are given length 1, float32 scalar (their eq. 2)."""
+    """Returns the mean squared distance of vectors [N, T] that are given length 1, float32 scalar
+    (their eq. 2).
+    """
     cosine = tf.math.l2_normalize(predictions, axis=1) * tf.math.l2_normalize(targets, axis=1)
     return tf.reduce_mean(2.0 - 2.0 * tf.reduce_sum(cosine, 1))
 
 
 class BYOL(Objective):
-    """Each view predicts the projection of the other one by the target network, a momentum copy; no negatives.
+    """Each view predicts the projection of the other one by the target network, a momentum copy; no
+    negatives.
 
     The encoder is exported, the target network is not.
     """

@@ -1,4 +1,5 @@
-"""CMC: which colours belong to this lightness, and which lightness to these colours? Tian et al. 2019.
+"""CMC: which colours belong to this lightness, and which lightness to these colours? Tian et al.
+2019.
 
 Contrastive multiview coding (arXiv:1906.05849) of the views L and ab of an image.
 """
@@ -20,10 +21,12 @@ VIEWS = ("lightness", "colours")  # in the order of the features of an encoder o
 
 
 class CMC(Objective):
-    """A linear head and a bank for each view; the positive of a view's vector is that of its image in the other's bank.
+    """A linear head and a bank for each view; the positive of a view's vector is that of its image
+    in the other's bank.
 
-    The encoder has a network for each view (`encoders.networks.lab`). Both are exported as one, which takes RGB and
-    gives the features of both, so twice as many as one network. Tian et al. test the same.
+    The encoder has a network for each view (`encoders.networks.lab`). Both are exported as one,
+    which takes RGB and gives the features of both, so twice as many as one network. Tian et al.
+    test the same.
     """
 
     NAME = "cmc"

@@ -27,8 +27,8 @@ WIDTH, NEAREST, DEVIATION = (
 def colour_bins() -> np.ndarray:
     """Returns the centres (a, b) of the bins, float32 [313, 2], in order.
 
-    As many as Zhang et al. have, who do not say how they counted: the corners of the squares of width 10 that overlap
-    the convex hull of (a, b) of all colours of sRGB.
+    As many as Zhang et al. have, who do not say how they counted: the corners of the squares of
+    width 10 that overlap the convex hull of (a, b) of all colours of sRGB.
     """
     from scipy.spatial import ConvexHull
 
@@ -45,7 +45,9 @@ def colour_bins() -> np.ndarray:
 
 
 def soft_bins(colours: tf.Tensor) -> tf.Tensor:
-    """Colours (a, b) [..., 2] -> weights of the bins, [..., 313], of sum 1: of the 5 nearest, by a Gaussian."""
+    """Colours (a, b) [..., 2] -> weights of the bins, [..., 313], of sum 1: of the 5 nearest, by a
+    Gaussian.
+    """
     bins = colour_bins()
     distance = tf.reduce_sum(tf.square(colours[..., None, :] - bins), -1)  # [..., 313], squared
     near, which = tf.math.top_k(-distance, NEAREST)
@@ -54,10 +56,12 @@ def soft_bins(colours: tf.Tensor) -> tf.Tensor:
 
 
 class Colorization(Objective):
-    """A 1x1 convolution on the feature map, which predicts for each place the colours of its cell of the image.
+    """A 1x1 convolution on the feature map, which predicts for each place the colours of its cell
+    of the image.
 
-    The encoder is given RGB and sees grey, here and wherever it is used after (`encoders.networks.lab`). Rare colours
-    count more, by frequencies in the images of all steps so far; Zhang et al. take those of ImageNet.
+    The encoder is given RGB and sees grey, here and wherever it is used after
+    (`encoders.networks.lab`). Rare colours count more, by frequencies in the images of all steps so
+    far; Zhang et al. take those of ImageNet.
     """
 
     NAME = "colorization"

@@ -1,4 +1,6 @@
-"""DeepCluster: in which cluster of features was this image before the epoch? Caron et al. 2018 (arXiv:1807.05520)."""
+"""DeepCluster: in which cluster of features was this image before the epoch? Caron et al. 2018
+(arXiv:1807.05520).
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ from cpc_tf.objectives.others.deep_cluster_config import DeepClusterConfig
 
 
 def clusters_of(features: np.ndarray, count: int, components: int, seed: int) -> np.ndarray:
-    """Returns the cluster of each of N features, int64 [N], at most `count`, numbered from 0 on without gaps.
+    """Returns the cluster of each of N features, int64 [N], at most `count`, numbered from 0 on
+    without gaps.
 
-    k-means of whitened principal components of length 1, float [N, D] -> [N, components]. scikit-learn moves the centre
-    of an empty cluster to the feature that is farthest from its own.
+    k-means of whitened principal components of length 1, float [N, D] -> [N, components].
+    scikit-learn moves the centre of an empty cluster to the feature that is farthest from its own.
     """
     from sklearn.cluster import KMeans  # takes a second
     from sklearn.decomposition import PCA
@@ -39,11 +42,12 @@ def clusters_of(features: np.ndarray, count: int, components: int, seed: int) ->
 
 
 class DeepCluster(Objective):
-    """A linear classifier of clusters that are computed anew, as the classifier is, before each epoch.
+    """A linear classifier of clusters that are computed anew, as the classifier is, before each
+    epoch.
 
-    An image counts by 1 / the size of its cluster, as if clusters were drawn and then their images. The features are
-    those of images without augmentation. Caron et al. show their network gradients of grey images (Sobel); here it sees
-    colours, as all encoders do.
+    An image counts by 1 / the size of its cluster, as if clusters were drawn and then their images.
+    The features are those of images without augmentation. Caron et al. show their network gradients
+    of grey images (Sobel); here it sees colours, as all encoders do.
     """
 
     NAME = "deep_cluster"

@@ -1,4 +1,5 @@
-"""Exemplar: another view of an image is nearer than any other image. Dosovitskiy et al. 2014 (NIPS).
+"""Exemplar: another view of an image is nearer than any other image. Dosovitskiy et al. 2014
+(NIPS).
 
 In the triplet form of Doersch & Zisserman 2017 (ICCV), which needs no class for each image.
 """
@@ -12,14 +13,15 @@ import tensorflow as tf
 from cpc_tf.core.keras import keras
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool
+from cpc_tf.objectives.base import SPREAD, CandidatePool, Contrastive, Embeddings, Figure, Output
 from cpc_tf.objectives.others.exemplar_config import ExemplarConfig
 
 
 def triplet_loss(
-    vectors: tf.Tensor, candidates: Pool, margin: float
+    vectors: tf.Tensor, candidates: CandidatePool, margin: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes max(0, D(a, p) - D(a, n) + margin), D being 1 - cosine, with each other image of the group as n.
+    """Computes max(0, D(a, p) - D(a, n) + margin), D being 1 - cosine, with each other image of the
+    group as n.
 
     Args:
       vectors: [B, 2, T], float32 of length 1: a and p of each image.
@@ -57,14 +59,16 @@ class Exemplar(Contrastive):
         self.head = keras.layers.Dense(settings.exemplar_dim, dtype="float32", name="head")
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
-        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3] and their 'vectors' [B, 2, T], of length 1."""
+        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3] and their 'vectors' [B, 2, T], of
+        length 1.
+        """
         latents = self.encode(view, training)
         return {"latents": latents, "vectors": tf.math.l2_normalize(self.head(latents), axis=2)}
 
     def candidates(self) -> list[str]:
         return ["vectors"]
 
-    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, CandidatePool]) -> Output:
         """Computes the mean loss of B images."""
         loss, accuracy = triplet_loss(
             embeddings["vectors"], pools["vectors"], self.settings.exemplar_margin

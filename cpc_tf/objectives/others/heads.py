@@ -13,7 +13,8 @@ from cpc_tf.objectives.base import standardize
 class Head(keras.layers.Layer):
     """An MLP with batch norm and ReLU after its hidden layers: [N, D] -> [N, widths[-1]], float32.
 
-    The statistics are those of all replicas. Since a head is not used after training, there are no running ones.
+    The statistics are those of all replicas. Since a head is not used after training, there are no
+    running ones.
     """
 
     def __init__(self, widths: Sequence[int], dtype: str, name: str):

@@ -1,4 +1,6 @@
-"""Instance discrimination: which other view is of the same image? Wu et al. 2018 (CVPR), Chen et al. 2020 (ICML)."""
+"""Instance discrimination: which other view is of the same image? Wu et al. 2018 (CVPR), Chen et
+al. 2020 (ICML).
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,28 @@ from cpc_tf.core.keras import keras
 from cpc_tf.core.native import matmul
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, classify
+from cpc_tf.objectives.base import (
+    SPREAD,
+    CandidatePool,
+    Contrastive,
+    Embeddings,
+    Figure,
+    Output,
+    classify,
+)
 from cpc_tf.objectives.others.instance_config import InstanceConfig
 
 VIEWS = 2
 
 
 def other_view(
-    projections: tf.Tensor, candidates: Pool, temperature: float
+    projections: tf.Tensor, candidates: CandidatePool, temperature: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes the NT-Xent loss: finding the other view of an image among all other views of its group.
+    """Computes the NT-Xent loss: finding the other view of an image among all other views of its
+    group.
 
         projections = tf.math.l2_normalize(tf.random.normal([256, 2, 128]), axis=2)
-        loss, accuracy = other_view(projections, Pool(projections[None], 0), temperature=0.1)
+        loss, accuracy = other_view(projections, CandidatePool(projections[None], 0), temperature=0.1)
 
     Args:
       projections: [B, 2, T], float32 of length 1, static shape.
@@ -68,7 +79,9 @@ class Instance(Contrastive):
         self.head = keras.layers.Dense(settings.instance_dim, dtype="float32", name="head")
 
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
-        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3] and their 'projections' [B, 2, T], of length 1."""
+        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3] and their 'projections' [B, 2, T],
+        of length 1.
+        """
         latents = self.encode(view, training)
         projections = tf.math.l2_normalize(self.head(self.hidden(latents)), axis=2)
         return {"latents": latents, "projections": projections}
@@ -76,7 +89,7 @@ class Instance(Contrastive):
     def candidates(self) -> list[str]:
         return ["projections"]
 
-    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, CandidatePool]) -> Output:
         """Computes the mean loss of 2 * B views."""
         candidates = pools["projections"]
         loss, accuracy = other_view(

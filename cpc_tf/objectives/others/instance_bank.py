@@ -1,4 +1,6 @@
-"""Instance discrimination with a memory bank: which image of the dataset is this? Wu et al. 2018 (arXiv:1805.01978)."""
+"""Instance discrimination with a memory bank: which image of the dataset is this? Wu et al. 2018
+(arXiv:1805.01978).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from cpc_tf.objectives.others.instance_bank_config import InstanceBankConfig
 class InstanceBank(Banked):
     """The candidates are the vectors that the bank has of all images.
 
-    Noise-contrastive estimation (their eq. 4 to 8) among `instance_bank_negatives` vectors drawn for each image, or the full
-    softmax.
+    Noise-contrastive estimation (their eq. 4 to 8) among `instance_bank_negatives` vectors drawn
+    for each image, or the full softmax.
     """
 
     NAME = "instance_bank"

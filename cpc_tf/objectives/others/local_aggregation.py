@@ -24,7 +24,8 @@ def aggregation_loss(
     background: int,
     temperature: float,
 ) -> tf.Tensor:
-    """Returns the mean of -log(P(close and background) / P(background)), float32 scalar (their eq. 3 to 5).
+    """Returns the mean of -log(P(close and background) / P(background)), float32 scalar (their eq.
+    3 to 5).
 
     Args:
       vectors: [B, T], of length 1.
@@ -39,7 +40,8 @@ def aggregation_loss(
     )  # [B, K]
     of_image = tf.gather(clusters, index, axis=1)  # [H, B]
     is_close = tf.reduce_any(tf.gather(clusters, near, axis=1) == of_image[:, :, None], 0)  # [B, K]
-    # The image itself is in its clusters: it is close also where it is not among the background neighbours.
+    # The image itself is in its clusters: it is close also where it is not among the background
+    # neighbours.
     itself = tf.reduce_sum(vectors * tf.gather(bank, index), 1, keepdims=True)  # [B, 1]
     is_near = tf.reduce_any(near == tf.cast(index, tf.int32)[:, None], 1, keepdims=True)
     cosines = tf.concat([cosines, tf.where(is_near, -1e9, itself)], 1) / temperature
@@ -101,7 +103,9 @@ class LocalAggregation(Banked):
     def between_epochs(
         self, epoch: int, encode_all: Callable[[], np.ndarray]
     ) -> Sequence[tf.Variable]:
-        """Clusters the bank; before the first epoch, when it is random, each image is a cluster of its own."""
+        """Clusters the bank; before the first epoch, when it is random, each image is a cluster of
+        its own.
+        """
         if epoch:
             from sklearn.cluster import KMeans  # takes a second
 

@@ -1,7 +1,8 @@
-"""What objectives remember from step to step, and no gradient trains: banks, queues and momentum copies of networks.
+"""What objectives remember from step to step, and no gradient trains: banks, queues and momentum
+copies of networks.
 
-Each replica has all of it and changes its own copy, in `Objective.after_step`, by values that are the same on all. So
-the copies stay equal. It is in the checkpoint, and in no exported module.
+Each replica has all of it and changes its own copy, in `Objective.after_step`, by values that are
+the same on all. So the copies stay equal. It is in the checkpoint, and in no exported module.
 """
 
 from __future__ import annotations
@@ -29,15 +30,18 @@ def unit_vectors(count: int, dim: int, seed: int = 0) -> tf.Tensor:
 def overwrite(bank: tf.Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
     """Sets rows of a bank [N, ...], in place: int [B] -> values [B, ...]. In replica context.
 
-    Of an image that is twice in a batch, at the border of two epochs, one value or the other is kept.
+    Of an image that is twice in a batch, at the border of two epochs, one value or the other is
+    kept.
     """
     tf.raw_ops.ResourceScatterUpdate(resource=bank.handle, indices=rows, updates=values)
 
 
 class Bank(tf.Module):
-    """A vector for each image of the dataset, float32 [images, dim]; random ones of length 1 at first.
+    """A vector for each image of the dataset, float32 [images, dim]; random ones of length 1 at
+    first.
 
-    Without images it is empty: `values` is a row of zeros and no variable, so that an export reads no bank.
+    Without images it is empty: `values` is a row of zeros and no variable, so that an export reads
+    no bank.
     """
 
     def __init__(self, images: int, dim: int, seed: int = 0):
@@ -47,7 +51,9 @@ class Bank(tf.Module):
         )
 
     def update(self, index: tf.Tensor, vectors: tf.Tensor, momentum: float) -> None:
-        """Mixes vectors [B, dim] into the rows `index`, int32 [B], of length 1 then; `momentum`: the old rows' part."""
+        """Mixes vectors [B, dim] into the rows `index`, int32 [B], of length 1 then; `momentum`:
+        the old rows' part.
+        """
         mixed = momentum * tf.gather(self.values, index) + (1.0 - momentum) * vectors
         overwrite(self.values, index, tf.math.l2_normalize(mixed, axis=1))
 
@@ -59,14 +65,17 @@ class Bank(tf.Module):
         count: int,
         temperature: float,
     ) -> tf.Tensor:
-        """Returns the mean loss of noise-contrastive estimation, float32 scalar (Wu et al. 2018, eq. 4 to 8).
+        """Returns the mean loss of noise-contrastive estimation, float32 scalar (Wu et al. 2018,
+        eq. 4 to 8).
 
-        Z, which Wu et al. estimate from the first batch, is here its mean over random vectors: the start of the bank.
+        Z, which Wu et al. estimate from the first batch, is here its mean over random vectors: the
+        start of the bank.
 
         Args:
           vectors: [B, dim], of length 1.
           index: int64 [B], the rows of the bank that are their positives.
-          step: int64; the noise, `count` rows for each image, is a function of the image and the step alone.
+          step: int64; the noise, `count` rows for each image, is a function of the image and the
+            step alone.
           temperature: divisor of cosines.
         """
         images = self.values.shape[0]
@@ -90,7 +99,9 @@ class Bank(tf.Module):
 
 
 class Queue(tf.Module):
-    """The last `length` vectors of size `dim`, `values`, float32 [length, dim]; at first random ones of length 1."""
+    """The last `length` vectors of size `dim`, `values`, float32 [length, dim]; at first random
+    ones of length 1.
+    """
 
     def __init__(self, length: int, dim: int):
         super().__init__(name="queue")
@@ -117,7 +128,8 @@ def follow(
     originals: Sequence[keras.layers.Layer],
     momentum: tf.Tensor | float,
 ) -> None:
-    """Moves weights towards others: copy = momentum * copy + (1 - momentum) * original; 0 makes them equal.
+    """Moves weights towards others: copy = momentum * copy + (1 - momentum) * original; 0 makes
+    them equal.
 
     Statistics of batch norm, which are averages already, become equal.
     """

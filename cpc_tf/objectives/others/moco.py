@@ -1,4 +1,6 @@
-"""MoCo: which key is of the same image, among those of many earlier batches? He et al. 2019 (arXiv:1911.05722)."""
+"""MoCo: which key is of the same image, among those of many earlier batches? He et al. 2019
+(arXiv:1911.05722).
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,10 @@ from cpc_tf.objectives.others.moco_config import MoCoConfig
 class MoCo(Objective):
     """A query of one crop, and keys of other crops by a copy of the encoder that follows it slowly.
 
-    The first version: a linear head, no batch norm of ours in it. He et al. shuffle the images among devices before
-    they compute keys, since batch norm's statistics would tell which key is of the same batch. Layer norm and
-    --norm=none see one image at a time: there is nothing to shuffle, and --norm=batch is refused.
+    The first version: a linear head, no batch norm of ours in it. He et al. shuffle the images
+    among devices before they compute keys, since batch norm's statistics would tell which key is of
+    the same batch. Layer norm and --norm=none see one image at a time: there is nothing to shuffle,
+    and --norm=batch is refused.
 
     The encoder of the queries is exported; the copy is not.
     """

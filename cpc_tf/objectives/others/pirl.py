@@ -1,4 +1,6 @@
-"""PIRL: an image and its jigsaw have one representation. Misra & van der Maaten 2019 (arXiv:1912.01991)."""
+"""PIRL: an image and its jigsaw have one representation. Misra & van der Maaten 2019
+(arXiv:1912.01991).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ CELLS = 3  # on a side of the jigsaw
 def nce_loss(
     positives: tf.Tensor, vectors: tf.Tensor, negatives: tf.Tensor, temperature: float
 ) -> tf.Tensor:
-    """Returns the mean of -log h(p, v) - sum over n of log(1 - h(n, v)), float32 scalar (their eq. 3, 4).
+    """Returns the mean of -log h(p, v) - sum over n of log(1 - h(n, v)), float32 scalar (their eq.
+    3, 4).
 
     h(m, v) = e(m, v) / (e(m, v) + sum over n of e(n, v)), with e = exp(cosine / temperature).
 
@@ -37,9 +40,11 @@ def nce_loss(
 
 
 class PIRL(Banked):
-    """A head for the image, one for each cell of a jigsaw and one for all nine; both vectors are compared with a bank.
+    """A head for the image, one for each cell of a jigsaw and one for all nine; both vectors are
+    compared with a bank.
 
-    The jigsaw is a second crop, cut into 3 x 3 cells, which the encoder sees one by one and the heads in random order.
+    The jigsaw is a second crop, cut into 3 x 3 cells, which the encoder sees one by one and the
+    heads in random order.
     """
 
     NAME = "pirl"

@@ -25,8 +25,8 @@ def pairs(latents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
       latents: [B, R, C, D], static shape, R and C at least 3.
 
     Returns:
-      The pairs [8 * B * (R - 2) * (C - 2), 2 * D], patch and neighbour concatenated, and their labels: the index of
-      the neighbour in NEIGHBOURS, int32.
+      The pairs [8 * B * (R - 2) * (C - 2), 2 * D], patch and neighbour concatenated, and their
+      labels: the index of the neighbour in NEIGHBOURS, int32.
     """
     _, rows, columns, dim = latents.shape
     centre = latents[:, 1:-1, 1:-1]  # [B, R-2, C-2, D]
@@ -41,9 +41,9 @@ def pairs(latents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 class RelativePosition(Objective):
     """A classifier with a hidden layer for each patch (Doersch's fc6) and one for both (fc7).
 
-    The latents pass a batch norm "without the scale and shift" first. A gap between the patches (--patch_stride above
-    --patch_size) and jitter keep lines that continue from giving the answer away, dropped colours
-    (--augment=colour_drop) keep chromatic aberration from doing so.
+    The latents pass a batch norm "without the scale and shift" first. A gap between the patches
+    (--patch_stride above --patch_size) and jitter keep lines that continue from giving the answer
+    away, dropped colours (--augment=colour_drop) keep chromatic aberration from doing so.
     """
 
     NAME = "relative_position"
@@ -71,7 +71,9 @@ class RelativePosition(Objective):
         self.head = keras.layers.Dense(len(NEIGHBOURS), dtype="float32", name="head")
 
     def call(self, view: tf.Tensor, training: bool = False, first: tf.Tensor | int = 0) -> Output:
-        """Computes the mean loss of 8 pairs for each patch inside the grid; patches are [B, R, C, P, P, 3]."""
+        """Computes the mean loss of 8 pairs for each patch inside the grid; patches are [B, R, C,
+        P, P, 3].
+        """
         latents = self.compiled(lambda view: self.encode(view, training))(view)  # [B, R, C, D]
         loss, accuracy = self.compiled(self._classify)(standardize(latents))
         return Output(loss, {"accuracy": accuracy}, latents)

@@ -1,4 +1,6 @@
-"""VICReg: two views alike, features that vary and do not repeat each other. Bardes et al. 2022 (arXiv:2105.04906)."""
+"""VICReg: two views alike, features that vary and do not repeat each other. Bardes et al. 2022
+(arXiv:2105.04906).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from cpc_tf.objectives.others.vicreg_config import VICRegConfig
 def variance_and_covariance(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns two terms of vectors [N, T], float32 scalars (their eq. 1 to 4).
 
-    The mean hinge of the standard deviations at 1, and the sum of the squared covariances of different features,
-    divided by T.
+    The mean hinge of the standard deviations at 1, and the sum of the squared covariances of
+    different features, divided by T.
     """
     count, dim = tf.shape(vectors)[0], vectors.shape[1]
     centred = vectors - tf.reduce_mean(vectors, 0)
@@ -34,8 +36,9 @@ def variance_and_covariance(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 class VICReg(Objective):
     """An expander of three layers; the terms are of the vectors of all replicas.
 
-    Means and weights are those of its authors' code (github.com/facebookresearch/vicreg): the distance is a mean over
-    images and features, and the hinges of both views are halved, where equations 5 and 6 of the paper sum.
+    Means and weights are those of its authors' code (github.com/facebookresearch/vicreg): the
+    distance is a mean over images and features, and the hinges of both views are halved, where
+    equations 5 and 6 of the paper sum.
     """
 
     NAME = "vicreg"
