@@ -12,21 +12,20 @@ FRACTIONS := 0.01 0.1
 SHORT := --held_out=0 --finetune_steps=0 --train_steps=400
 CURVE := $(foreach fraction,$(FRACTIONS),$(SMALL)/efficient_$(fraction)/result.json $(RUN)/pixels/efficient_$(fraction)/result.json)
 
-# Two runs at a time, since a small one alone does not keep two cores busy; with more than two GPUs, one run a GPU.
+# Two runs at a time, since a small one alone does not keep two cores busy, nor a GPU.
 ifeq ($(MAKELEVEL),0)
-GPUS := $(if $(filter 0,$(or $(GPU),$(WITH_CUDA))),0,$(shell nvidia-smi -L 2>/dev/null | grep -c "^GPU"))
-MAKEFLAGS += --jobs=$(if $(filter-out 0 1 2,$(GPUS)),$(GPUS),2)
+MAKEFLAGS += --jobs=2
 endif
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
-# Where CUDA's libraries are installed, each command waits for a GPU that is free.
-ONE_GPU = $(if $(filter gpu,$(shell cat $(VENV)/installed)),./one_gpu.sh)
 # $(call beside,NAME,COMMAND): prints the command, runs it, and puts NAME before each line of its output.
-beside = @echo "$(PY) -m $(2)"; $(ONE_GPU) $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's|^|$(1): |')
+beside = @echo "$(PY) -m $(2)"; $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's|^|$(1): |')
 
 .PHONY: demo test setup locks native docs site clean-demo
 .DELETE_ON_ERROR:
 
+# It takes the first GPU, if there is one, or those that you name.
+demo: export CUDA_VISIBLE_DEVICES ?= 0
 demo: $(RUN)/report/report.html
 	@cat $(SMALL)/linear/table.txt $(RUN)/report/summary.txt
 	@echo "module:     $(SMALL)/hub   (tf.saved_model.load(\"$(SMALL)/hub\"))"
@@ -41,7 +40,7 @@ test: $(VENV)/installed
 
 setup: $(VENV)/installed
 
-# Writes the exact versions of all packages, with the hashes of their files, after a change of requirements*.txt.
+# Writes the exact versions of all packages, with the hashes of their files, after a change of requirements or groups.
 locks:
 	locks/renew.sh
 
@@ -56,7 +55,7 @@ docs: $(VENV)/installed
 
 # The documentation site, into site/.
 site: $(VENV)/installed
-	$(PY) -m pip install --quiet -r requirements-site.txt
+	$(PY) -m pip install --quiet --group docs
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 clean-demo:
@@ -90,15 +89,16 @@ $(VENV)/installed: $(filter-out locks/%-onnx.txt,$(wildcard locks/*.txt))
 EPOCHS := --train_epochs=1
 # A processor without AVX-512 emulates the preset's bfloat16: float32 takes 0.3 of the time there.
 CPUINFO := /proc/cpuinfo
+GPUS := $(if $(filter 0,$(or $(GPU),$(WITH_CUDA))),0,$(shell nvidia-smi -L 2>/dev/null | grep -c "^GPU"))
 SLOW := $(if $(filter-out 0,$(GPUS)),,$(shell grep -sm1 ^flags $(CPUINFO) | grep -v avx512f))
 
 # If `make demo` is interrupted, the next one resumes.
 $(SMALL)/pretrain/result.json: | $(VENV)/installed
-	$(ONE_GPU) $(PY) -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags $(if $(SLOW),--precision=float32) $(EPOCHS) \
+	$(PY) -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags $(if $(SLOW),--precision=float32) $(EPOCHS) \
 	  --workdir=$(SMALL)/pretrain
 
 $(SMALL)/hub/encoder.json: $(SMALL)/pretrain/result.json
-	$(ONE_GPU) $(PY) -m export --workdir=$(SMALL)/pretrain --output=$(SMALL)/hub
+	$(PY) -m export --workdir=$(SMALL)/pretrain --output=$(SMALL)/hub
 
 $(SMALL)/linear/result.json: $(SMALL)/hub/encoder.json
 	$(call beside,linear,cpc_tf.linear --flagfile=flags/photos/linear.flags --encoder=$(SMALL)/hub --workdir=$(SMALL)/linear)

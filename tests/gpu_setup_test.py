@@ -1,4 +1,4 @@
-"""Setting up for a GPU, and one process a GPU: with a made-up driver, and a made-up Python that installs nothing."""
+"""Setting up for a GPU, and the demo on one: with a made-up driver, and a made-up Python that installs nothing."""
 
 import os
 import subprocess
@@ -73,7 +73,7 @@ def make(machine, tmp_path):
 WITH_CUDA = (
     "--require-hashes --no-deps --no-build-isolation -r locks/{0}.txt -r locks/{0}-gpu.txt\n".format
 )
-TRIED = "-m cpc_tf.devices\n"
+TRIED = "-m cpc_tf.core.devices\n"
 
 
 @pytest.mark.parametrize(("arguments", "machine_of", "installed", "asked", "said"), [
@@ -122,21 +122,13 @@ def demo(make, tmp_path):
     return run
 
 
-@pytest.mark.parametrize(("installed", "gpus", "arguments", "jobs"), [
-    ("classic cpu", 4, [], 2),
-    ("classic gpu", 1, [], 2),  # the second waits for the GPU
-    ("classic gpu", 4, [], 4),
-    ("classic gpu", 4, ["GPU=0"], 2),
-    ("", 4, [], 4),
-])  # fmt: skip
-def test_the_demo_runs_one_process_a_gpu(demo, make, tmp_path, installed, gpus, arguments, jobs):
-    dry = demo(installed, *arguments, gpus=gpus)
-    (tmp_path / "show").write_text("include Makefile\nshow: ; @echo $(filter -j%,$(MAKEFLAGS))\n")
-    assert make("-f", tmp_path / "show", "show", *arguments, gpus=gpus)[0].stdout == f"-j{jobs}\n"
-    if installed and not arguments:
-        assert dry.count(f"./one_gpu.sh {tmp_path}/venv/bin/python -m ") == (
-            7 if "gpu" in installed else 0
-        )
+@pytest.mark.parametrize(("chosen", "gpu"), [({}, "0"), ({"CUDA_VISIBLE_DEVICES": "3,1"}, "3,1")])
+def test_the_demo_takes_one_gpu(make, tmp_path, chosen, gpu):
+    shown = "include Makefile\ndemo: show\nshow: ; @echo on $$CUDA_VISIBLE_DEVICES\n"
+    (tmp_path / "show").write_text(shown)
+    report = f"--old-file={tmp_path}/run/report/report.html"  # as if it had been made
+    done, *_ = make("-f", tmp_path / "show", report, "demo", **chosen)
+    assert f"on {gpu}\n" in done.stdout
 
 
 @pytest.mark.parametrize(("flags", "gpus", "float32"), [
@@ -150,34 +142,3 @@ def test_the_demo_does_not_emulate_bfloat16(demo, tmp_path, flags, gpus, float32
     dry = demo("classic gpu", f"CPUINFO={tmp_path}/cpuinfo", gpus=gpus)
     assert "flags/photos/pretrain.flags" in dry
     assert ("flags/photos/pretrain.flags --precision=float32" in dry) is float32
-
-
-@pytest.mark.slow
-def test_a_command_has_a_gpu_to_itself(machine, tmp_path):
-    """Four commands on two GPUs: `mkdir` fails if another has the same."""
-    alone = f'd={tmp_path}/$CUDA_VISIBLE_DEVICES; mkdir $d && sleep 0.3 && rmdir $d && echo "on $CUDA_VISIBLE_DEVICES"'
-    start = 'for i in 1 2 3 4; do ./one_gpu.sh sh -c "$0" & all+=($!); done'
-    four = f"{start}; for one in ${{all[@]}}; do wait $one || exit; done"
-    done = machine("bash", "-c", four, alone, gpus=2)
-    assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.split("\n"))[1:] in (
-        ["on 0"] * a + ["on 1"] * (4 - a) for a in (1, 2, 3)
-    )
-
-
-@pytest.mark.parametrize(("gpus", "chosen", "wanted"), [
-    (2, {}, "0"),
-    (2, {"CUDA_VISIBLE_DEVICES": "3,1"}, "3"),
-    (2, {"CUDA_VISIBLE_DEVICES": ""}, ""),
-    (0, {}, "unset"),
-])  # fmt: skip
-def test_which_gpu_a_command_gets(machine, gpus, chosen, wanted):
-    done = machine(
-        "./one_gpu.sh",
-        "sh",
-        "-c",
-        "echo ${CUDA_VISIBLE_DEVICES-unset}; exit 7",
-        gpus=gpus,
-        **chosen,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (7, f"{wanted}\n", "")

@@ -153,11 +153,8 @@ def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc
         )
 
 
-_HERE = pathlib.Path(__file__).parents[1]  # the package
-# The presets. The wheel has them inside the package; a checkout has them at its top.
-PRESETS = next(
-    (path for path in (_HERE / "flags", _HERE.parent / "flags") if path.is_dir()), _HERE / "flags"
-)
+# A checkout has the presets at its top, to which the package's folder is a link.
+PRESETS = (pathlib.Path(__file__).parents[1] / "flags").resolve()
 
 _KINDS = {
     bool: (flags.BooleanParser, "true or false"),

@@ -3,16 +3,9 @@
 import os
 import pathlib
 
-_PACKAGE = pathlib.Path(__file__).parents[1]
-# The wheel has them inside the package (setup.py says which); a checkout has them at its top.
-_FOLDER = next(
-    (path for path in (_PACKAGE / "modules", _PACKAGE.parent / "modules") if path.is_dir()), None
-)
-_DIRECTORIES = (
-    {path.parent.name: str(path.parent) for path in _FOLDER.glob("*/encoder.json")}
-    if _FOLDER
-    else {}
-)
+# A checkout has them at its top, to which the package's folder has links.
+_CARDS = (pathlib.Path(__file__).parents[1] / "modules").glob("*/encoder.json")
+_DIRECTORIES = {card.parent.name: str(card.parent.resolve()) for card in _CARDS}
 
 # Of the released modules; for helps and messages.
 NAMES = ", ".join(sorted(_DIRECTORIES))
