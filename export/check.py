@@ -182,13 +182,11 @@ def keras3(directory, inputs):
 
 def by_functions(function, inputs, batch=MANY):
     dtype = str(inputs.pop("dtype"))
-    return {
-        key: values
-        for case, images in inputs.items()
-        for key, values in named(
-            case, outputs_of(function(case.partition("/")[0]), images, dtype, batch)
-        ).items()
-    }
+    outputs = {}
+    for case, images in inputs.items():
+        values = outputs_of(function(case.partition("/")[0]), images, dtype, batch)
+        outputs.update(named(case, values))
+    return outputs
 
 
 def outputs_of(call, images, dtype, batch=MANY):
@@ -198,7 +196,10 @@ def outputs_of(call, images, dtype, batch=MANY):
         outputs = call(as_dtype(images[start : start + batch], dtype))
         values = {name: np.asarray(x) for name, x in outputs.items()}
         parts.append({name: x for name, x in values.items() if len(images) <= MANY or x.ndim == 2})
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    joined = {}
+    for name in parts[0]:
+        joined[name] = np.concatenate([part[name] for part in parts])
+    return joined
 
 
 def as_dtype(images, dtype):

@@ -272,11 +272,10 @@ def compare(
     if labelled:
         cases[f"{kind}/labelled"] = labelled[0]
     got = computed(config.format, directory, {"dtype": np.array(subject.dtype.name), **cases})
-    wanted = {
-        f"{key}/{name}": values
-        for key, batch in cases.items()
-        for name, values in subject.outputs(key.partition("/")[0], batch).items()
-    }
+    wanted = {}
+    for key, batch in cases.items():
+        for name, values in subject.outputs(key.partition("/")[0], batch).items():
+            wanted[f"{key}/{name}"] = values
     tolerance = np.inf if quantized else TOLERANCE
     name = "photographs" if representative is None else "representative pictures"
     key = f"{kind}/{name}/{subject.vector}"

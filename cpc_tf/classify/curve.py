@@ -102,12 +102,10 @@ def label_curve(
 
 def _sizes(most: int) -> list[int]:
     """Returns 10, 20, 50, 100, ... up to `most`, and `most` itself if it is clearly more than the last."""
-    sizes = [
-        number
-        for power in range(1, 7)
-        for number in (10**power, 2 * 10**power, 5 * 10**power)
-        if number <= most
-    ]
+    sizes = []
+    for power in range(1, 7):
+        sizes += [10**power, 2 * 10**power, 5 * 10**power]
+    sizes = [size for size in sizes if size <= most]
     return [*sizes, most] if sizes and most > 1.25 * sizes[-1] else sizes
 
 
@@ -124,11 +122,11 @@ def draw_curve(records: Sequence[dict[str, Any]], kind: LabelKind) -> bytes:
     def draw(canvas: Canvas, theme: plots.Theme) -> None:
         axis = canvas.subplots()
         for arm in dict.fromkeys(record["arm"] for record in records):
-            values = [
-                [100 * r[kind.main] for r in records if (r["arm"], r["labels"]) == (arm, n)]
-                for n in sizes
-            ]
-            points = [(n, np.mean(v), min(v), max(v)) for n, v in zip(sizes, values)]
+            points = []
+            for size in sizes:
+                draws = [each for each in records if (each["arm"], each["labels"]) == (arm, size)]
+                values = [100 * each[kind.main] for each in draws]
+                points.append((size, np.mean(values), min(values), max(values)))
             plots.Line(_TITLES[arm], points, _COLORS[arm]).draw(axis, theme).set_label(_TITLES[arm])
         axis.set(xscale="log", xlabel="labels", title="Accuracy by the number of labels, %")
         axis.xaxis.set_major_locator(FixedLocator(sizes))

@@ -315,7 +315,8 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
     yield from kind.remarks(result)
     if names := result["not_learned"]:
         others = [count for name, count in result["classes"].items() if name not in names]
-        right, tested = (sum(count[name] for count in others) for name in ("right", "tested"))
+        right = sum(count["right"] for count in others)
+        tested = sum(count["tested"] for count in others)
         rest = f"; of the other classes {right} of {tested} are right" if tested else ""
         yield (
             "counted as wrong: classes with one picture or group, which cannot be learned when it is tested: "

@@ -102,7 +102,9 @@ class Line(NamedTuple):
         """Draws it on some axes."""
         x, y, *band = np.transpose(self.points) if self.points else ((), ())
         color = theme.color(self.color)
-        marker = MARKERS.get(self.color, "o") if band else "." if len(x) <= 12 else ""
+        marker = "." if len(x) <= 12 else ""
+        if band:
+            marker = MARKERS.get(self.color, "o")
         if band:
             axis.fill_between(x, *band, color=color, alpha=0.18, linewidth=0)
         look = {

@@ -76,7 +76,9 @@ def labelled(
         row[[number[name] for name in label.classes]] = 1
     indices = np.array([i for i, _ in given], np.int64)
     by_person = np.array([label.by != MODEL for _, label in given], bool)
-    labels = rows if multi_label else rows.argmax(1) if len(classes) else np.zeros(0, np.int64)
+    labels = rows
+    if not multi_label:
+        labels = rows.argmax(1) if len(classes) else np.zeros(0, np.int64)
     # Guesses are accepted where they are sure, so what is left of the sample would be the hard part of it.
     drawn = np.isin(indices, random_sample.drawn(sample, indices[by_person]))
     return Labelled(indices, [*classes], labels, by_person, np.isin(indices, sample), drawn)

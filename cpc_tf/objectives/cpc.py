@@ -206,12 +206,9 @@ class CPC(Contrastive):
                 if key.startswith(f"{name}/")
             }
             predictions[name] = prediction = head.compare(mine, pools[f"{name}/targets"])
-            metrics[f"loss/{name}"], metrics[f"accuracy/{name}"] = (
-                prediction.loss,
-                prediction.accuracy,
-            )
+            metrics[f"loss/{name}"] = prediction.loss
+            metrics[f"accuracy/{name}"] = prediction.accuracy
         for name in ("accuracy", "bound"):
-            metrics[name] = tf.add_n([getattr(p, name) for p in predictions.values()]) / len(
-                predictions
-            )
+            of_directions = [getattr(each, name) for each in predictions.values()]
+            metrics[name] = tf.add_n(of_directions) / len(of_directions)
         return Output(tf.add_n([p.loss for p in predictions.values()]), metrics, None)

@@ -39,11 +39,10 @@ class Sum(Objective):
 
     @property
     def metric_names(self) -> list[str]:
-        return [
-            f"{name}/{metric}"
-            for name, each in self.summed.items()
-            for metric in ("loss", *each.metric_names)
-        ]
+        names = []
+        for name, each in self.summed.items():
+            names += [f"{name}/{metric}" for metric in ("loss", *each.metric_names)]
+        return names
 
     def prepare(self, images: int, train_steps: int) -> None:
         for each in self.summed.values():
@@ -96,9 +95,10 @@ class Sum(Objective):
     ) -> Sequence[tf.Variable]:
         encode_all = functools.cache(encode_all)
         periodic = [each for each in self.summed.values() if each.PERIODIC]
-        return [
-            variable for each in periodic for variable in each.between_epochs(epoch, encode_all)
-        ]
+        variables = []
+        for each in periodic:
+            variables += each.between_epochs(epoch, encode_all)
+        return variables
 
 
 @functools.cache
@@ -106,12 +106,12 @@ def sum_of(name: str) -> type[Sum]:
     """Returns the class of a sum, such as 'cpc+rotation'."""
     kinds = {each: config.model_class(each) for each in name.split("+")}
     of_whole_batch = {each: kind.of_whole_batch() for each, kind in kinds.items()}
-    figures = {
-        f"{each}/{key}": Figure(f"{config.title(each)}: {text}", form)
-        for each, kind in kinds.items()
-        for key, (text, form) in {"loss": Figure("loss", "{:.3f}"), **kind.FIGURES}.items()
-        if key not in SPREAD
-    }
+    figures = {}
+    for each, kind in kinds.items():
+        of_kind = {"loss": Figure("loss", "{:.3f}"), **kind.FIGURES}
+        for key, (text, form) in of_kind.items():
+            if key not in SPREAD:
+                figures[f"{each}/{key}"] = Figure(f"{config.title(each)}: {text}", form)
     values = {
         "__doc__": Sum.__doc__,
         "KINDS": kinds,

@@ -266,11 +266,10 @@ def draw_map(
         next(iter(classes.get(name, ())), None) for name in files.names
     ]  # of several classes the first
     class_names = sorted({name for name in firsts if name is not None})
-    numbers = (
-        [-1 if name is None else class_names.index(name) for name in firsts]
-        if class_names
-        else None
-    )
+    numbers = None
+    if class_names:
+        number_of = {name: number for number, name in enumerate(class_names)}
+        numbers = [number_of.get(name, -1) for name in firsts]
     tiles = pictures.thumbnails(files, _THUMBNAIL)
     return embedding_map.draw(
         features[indices], tiles, numbers, class_names, config.map_method, config.seed
@@ -287,11 +286,10 @@ def draw_neighbours(
       files: what the indices are of.
     """
 
-    paths = list(
-        dict.fromkeys(
-            [*(row[1] for row in rows), *(files.names[i] for row in rows for i, _ in row[2])]
-        )
-    )
+    paths = [row[1] for row in rows]
+    for _, _, near in rows:
+        paths += [files.names[i] for i, _ in near]
+    paths = [*dict.fromkeys(paths)]
     drawable = plots.drawable(tuple(map(os.path.basename, paths)), "picture")
     named = dict(zip(paths, plots.shortened(drawable, _LETTERS, ends=True)))
 

@@ -191,12 +191,10 @@ def columns(model: Model) -> list[str]:
     if model.is_detector:
         return ["file", "label", "score", "ymin", "xmin", "ymax", "xmax", "error"]
     best = 1 if model.multi_label else BEST
-    numbered = (
-        f"{name}_{i}" if i > 1 else name
-        for i in range(1, best + 1)
-        for name in ("label", "probability")
-    )
-    return ["file", *numbered, "error"]
+    names = ["label", "probability"]
+    for number in range(2, best + 1):
+        names += [f"label_{number}", f"probability_{number}"]
+    return ["file", *names, "error"]
 
 
 def rows(record: Record, model: Model) -> Iterator[list[str]]:
@@ -211,7 +209,7 @@ def rows(record: Record, model: Model) -> Iterator[list[str]]:
         cells = [";".join(record.labels), ";".join(f"{x:.4f}" for x in record.probabilities)]
     else:
         best = zip(record.labels, (f"{x:.4f}" for x in record.probabilities))
-        cells = [cell for pair in best for cell in pair]
+        cells = [*itertools.chain(*best)]
     yield [record.file, *cells, *[""] * (len(columns(model)) - 2 - len(cells)), record.error]
 
 

@@ -229,11 +229,10 @@ class Model:
 
     def _boxes(self, files: Pictures, waiting: Sequence[Batch], least_score: float) -> Step:
         images = {int(batch.indices[0]): batch.images[0] for batch in waiting if len(batch.indices)}
-        records = {
-            i: Detected(files.names[i], error=why)
-            for batch in waiting
-            for i, why in batch.broken.items()
-        }
+        records = {}
+        for batch in waiting:
+            for i, why in batch.broken.items():
+                records[i] = Detected(files.names[i], error=why)
         if images:
             outputs = self._module.detect(
                 tf.constant(np.stack([*images.values()])), tf.constant(least_score, tf.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import io
+import itertools
 import os
 import sys
 import time
@@ -229,12 +230,13 @@ def sheet(
     heading = "the least sure first"
     if total > len(records):
         heading += f"; {len(records)} of {total:,}: the {MOST // 2} least sure, and others evenly spaced up to the surest"
-    font = _font([heading, *(text for caption in captions for text in caption)], _TEXT)
+    font = _font([heading, *itertools.chain(*captions)], _TEXT)
     pen.text((_GAP, _TEXT // 2), heading, inks["ink"], font)
     x = _GAP + pen.textlength(heading, font)
-    present = {
-        box.label for record in records if isinstance(record, Detected) for box in record.boxes
-    }
+    present = set()
+    for record in records:
+        if isinstance(record, Detected):
+            present |= {box.label for box in record.boxes}
     for name in sorted(present):  # as many as there is room for
         text, color = style_of[name]
         pen.text((x + 2 * _GAP, _TEXT // 2), text, color, font)
