@@ -404,6 +404,6 @@ def advice(config: Settings, rates: Sequence[str]) -> str:
     tries = ["a smaller " + " and ".join(f"--{name}" for name in rates)]
     if "warmup_steps" in flags and "learning_rate" in rates:
         tries.append("a longer --warmup_steps" if flags["warmup_steps"] else "some --warmup_steps")
-    if flags.get("precision", "float32") != "float32":
+    if config.numerics.precision != "float32":
         tries.append("--precision=float32")
     return f"Try {' or '.join(tries)}"
