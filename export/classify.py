@@ -16,7 +16,7 @@ from cpc_tf.export.classifier import (
     measured,
     refuse_another,
 )
-from cpc_tf.export.shared import Export, needed, result_of_ended
+from cpc_tf.export.shared import Export, missing_module_named, result_of_ended
 
 TESTED_ON = (
     "the pictures that it learned from, each by classifiers that had not seen it (cross-validation)"
@@ -26,7 +26,7 @@ TESTED_ON = (
 def export_classify(run: ClassifyConfig, workdir: str, step: int, weights: str) -> Export:
     """Returns the logistic regression of `cpc-tf classify`. Without checkpoints, `step` and `weights` are not used."""
     result = result_of_ended(workdir, "classify")
-    with needed(workdir):
+    with missing_module_named(workdir):
         encoder = Encoder(run.encoder, run.seed, run.image_size, run.endpoint)
     refuse_another(encoder.identity, run.encoder, result, workdir)
     with tf.io.gfile.GFile(os.path.join(workdir, "logistic.npz"), "rb") as file:

@@ -25,7 +25,7 @@ from cpc_tf.export.detector import HubDetector, detector_reference
 from cpc_tf.export.shared import (
     Export,
     dataset_name,
-    needed,
+    missing_module_named,
     read_checkpoint,
     read_intensity_range,
     render,
@@ -45,7 +45,7 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
         raise ConfigError("workdir", workdir, f"has no {CLASS_NAMES}, its training never began")
     names = read_json(path, list)
     phase, result = _last_phase(run, workdir)
-    with needed(workdir):
+    with missing_module_named(workdir):
         model = build_detector(
             replace(run, precision="float32", recompute=False, xla="off"), len(names)
         )

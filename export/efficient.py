@@ -28,7 +28,7 @@ from cpc_tf.export.encoder import TOLERANCE, encoder_export
 from cpc_tf.export.shared import (
     Export,
     dataset_name,
-    needed,
+    missing_module_named,
     read_checkpoint,
     restore,
     result_of_ended,
@@ -102,7 +102,7 @@ def export_encoder(run: EfficientConfig, workdir: str, step: int, weights: str) 
     """
     name, result = EncoderName.parse(run.classifier.encoder), result_of_ended(workdir, "efficient")
     phase = _trained_phase(run, workdir, result)
-    with needed(workdir):
+    with missing_module_named(workdir):
         before = None if name.is_new else name.card()
     folder = os.path.join(workdir, phase)
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
@@ -159,7 +159,7 @@ def _trained_phase(run: EfficientConfig, workdir: str, result: dict[str, Any]) -
 def _original_maps(run: EfficientConfig, workdir: str) -> LoadedEncoder:
     """Returns the encoder as the run began with it, in float32. Raises ConfigError if its module is gone."""
     chosen, seed = run.classifier, run.training.seed
-    with needed(workdir):
+    with missing_module_named(workdir):
         return load_feature_maps(
             chosen.encoder,
             chosen.endpoint,

@@ -13,7 +13,13 @@ from cpc_tf.export.classifier import (
     measured,
     refuse_another,
 )
-from cpc_tf.export.shared import Export, needed, read_checkpoint, restore, result_of_ended
+from cpc_tf.export.shared import (
+    Export,
+    missing_module_named,
+    read_checkpoint,
+    restore,
+    result_of_ended,
+)
 from cpc_tf.linear.classifier import LinearClassifier
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import augment_of, geometry_of
@@ -22,7 +28,7 @@ from cpc_tf.linear.run import augment_of, geometry_of
 def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> Export:
     """Returns the linear classifier of a run, which has no averages: `weights` is not used."""
     result = result_of_ended(workdir, "linear")
-    with needed(workdir):
+    with missing_module_named(workdir):
         geometry, policy = geometry_of(run), augment_of(run).policy
         encoder = load_patch_encoder(
             run.probe.encoder,

@@ -12,7 +12,7 @@ from cpc_tf.export.encoder import encoder_export
 from cpc_tf.export.shared import (
     Export,
     dataset_name,
-    needed,
+    missing_module_named,
     read_checkpoint,
     restore,
     result_of,
@@ -35,7 +35,7 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
     step = read_checkpoint(workdir, step, read)
     before = None
     if run.initial_encoder:
-        with needed(workdir):
+        with missing_module_named(workdir):
             before = read_initial_card(run.initial_encoder).training
         before = dataclasses.replace(before, module=module_name(run.initial_encoder))
     objective, result = run.objective.kind, result_of(workdir)

@@ -134,7 +134,7 @@ def restore(path: str, **objects: tf.Module | tf.train.Checkpoint) -> None:
 
 
 @contextlib.contextmanager
-def needed(workdir: str) -> Iterator[None]:
+def missing_module_named(workdir: str) -> Iterator[None]:
     """Adds to a ConfigError that the run needs the module that is wrong."""
     try:
         yield

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from cpc_tf.core import cli
 from cpc_tf.core.commands import TASKS, Command
-from cpc_tf.core.settings import ConfigError, Settings, kept, replace
+from cpc_tf.core.settings import ConfigError, Settings, replace, restored_settings
 from cpc_tf.efficient import classifier, inputs
 from cpc_tf.encoders import networks
 from cpc_tf.encoders.config import EncoderConfig
@@ -197,7 +197,7 @@ def test_conforms(case, run_whole, tmp_path):
     assert result["kind"] == task.name
     assert read_task(config.workdir) is task
     begun = read_config(config.workdir, task.config)
-    assert begun == kept(config, begun)  # and what the run derived
+    assert begun == restored_settings(config, begun)  # and what the run derived
     assert not (killed / "result.json").exists()
     shutil.copytree(killed, tmp_path / "resumed")
     assert without_time(task(replace(config, workdir=str(tmp_path / "resumed")))) == without_time(

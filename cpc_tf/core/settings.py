@@ -310,7 +310,7 @@ def derived(config: Any, values: Mapping[str, Any], source: str) -> tuple[Any, s
     return replace(config, **derivable), f"from {source}: {flags}" if derivable else ""
 
 
-def kept(config: Any, saved: Any) -> Any:
+def restored_settings(config: Any, saved: Any) -> Any:
     """Returns the settings of a run that goes on: what would be derived is as the run began with
     it.
     """

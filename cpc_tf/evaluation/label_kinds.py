@@ -266,7 +266,7 @@ def independent(result: Mapping[str, Any]) -> float:
     return effective if isinstance(effective, (int, float)) and effective > 0 else tested(result)
 
 
-def few(result: Mapping[str, Any]) -> bool:
+def is_small_test(result: Mapping[str, Any]) -> bool:
     """Returns whether a result.json is of so few pictures that its shares need their counts."""
     return 0 < tested(result) < counts.MANY
 

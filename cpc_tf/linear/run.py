@@ -357,7 +357,7 @@ def table(results: dict[str, dict]) -> str:
     lines += [
         f"{title}: {kind.described(result)}"
         for title, result in results.items()
-        if label_kinds.few(result)
+        if label_kinds.is_small_test(result)
     ]
     for title, result in results.items():
         if BY_CHANNEL in result:  # one channel of three, as in the training

@@ -23,7 +23,7 @@ from cpc_tf.core.settings import (
     Settings,
     changed_flags,
     derived,
-    kept,
+    restored_settings,
     to_flagfile,
 )
 from cpc_tf.core.texts import shown
@@ -99,7 +99,7 @@ class Workdir:
             self._refuse_another_task()
         elif self.has_begun:
             saved = read_config(self.path, type(config))
-            self.config = kept(config, saved)
+            self.config = restored_settings(config, saved)
             if differ := changed_flags(self.config, saved):
                 name, (now, before) = next(iter(differ.items()))
                 more = f" (and {len(differ) - 1} more)" if len(differ) > 1 else ""

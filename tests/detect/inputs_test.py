@@ -6,7 +6,7 @@ import pytest
 from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.boxes.source import Sizes
 from cpc_tf.core import cli
-from cpc_tf.core.settings import kept, replace
+from cpc_tf.core.settings import replace, restored_settings
 from cpc_tf.detect import inputs
 from cpc_tf.detect.config import DetectConfig
 from tests.boxes.samples import RECTANGLES, Images, rectangle
@@ -97,9 +97,9 @@ def test_what_was_derived_is_a_fact_of_the_run():
     assert line.endswith(
         f"--anchor_sizes={begun.detector.anchors.anchor_sizes} follow from the sizes of pictures and objects"
     )
-    assert kept(config, begun).canvas == begun.canvas
-    assert kept(config, begun).detector == begun.detector
-    assert kept(replace(config, area_scale=0.3), begun).canvas.area_scale == 0.3
+    assert restored_settings(config, begun).canvas == begun.canvas
+    assert restored_settings(config, begun).detector == begun.detector
+    assert restored_settings(replace(config, area_scale=0.3), begun).canvas.area_scale == 0.3
 
 
 def test_sizes_of_images_that_are_no_folder():
