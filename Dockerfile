@@ -6,13 +6,14 @@ ARG BASE=python:3.11-slim
 FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends g++ make && rm -rf /var/lib/apt/lists/*
 WORKDIR /cpc_tf
-COPY Makefile setup.sh ./
+COPY Makefile setup.sh pyproject.toml README.md LICENSE ./
 COPY locks locks
 # Where an image is built there is no driver, so nothing is tried on a GPU.
 ARG GPU=0
 ENV PIP_NO_CACHE_DIR=1
 RUN make setup GPU=$GPU
 COPY . .
+RUN .venv/bin/python -m pip install --no-deps --no-build-isolation --editable .
 # Not root. `docker run --user $(id -u):$(id -g)` makes the files in the mounted runs yours, so any user may write the home.
 ENV HOME=/home/cpc_tf
 RUN useradd --uid 1000 --create-home --home-dir $HOME cpc_tf && make native && mkdir -p runs && chmod -R a+rwX $HOME runs

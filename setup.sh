@@ -61,19 +61,17 @@ files=(-r "locks/$requirements.txt")
 [ "$gpu" = 0 ] || files+=(-r "locks/$requirements-gpu.txt")
 echo "setting up $folder, the $chosen environment with Python $is$with (about $size, a few minutes the first time)"
 "$python" -m venv --clear "$folder"
+install() { "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$@" >> "$folder/install.log" 2>&1; }
 # A file of a package is installed only if it is one whose hash is in locks/, and nothing that is not named there. Packages
-# without wheels are built by what is installed first, not by what pip would fetch for that.
-install() { "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps "$@" >> "$folder/install.log" 2>&1; }
-install -r locks/requirements-install.txt && install --no-build-isolation "${files[@]}" || {
+# without wheels are built by what is installed first, not by what pip would fetch for that. This package stays where it is:
+# `import cpc_tf` and the program `cpc-tf` work from any folder.
+install --require-hashes -r locks/requirements-install.txt &&
+  install --require-hashes --no-build-isolation "${files[@]}" &&
+  install --no-build-isolation --editable . || {
   tail -n 15 "$folder/install.log"
   fail "pip could not install ${files[*]}; its output: $folder/install.log"
 }
 "$folder/bin/python" -m pip check
-# What pip does only for a package that is installed: `import cpc_tf` finds this checkout from any folder, and so does its program.
-program=$folder/bin/cpc-tf root=$(cd "$(dirname "$0")" && pwd)
-"$folder/bin/python" -c 'import sys, sysconfig; print(sys.argv[1], file=open(sysconfig.get_path("purelib") + "/cpc_tf.pth", "w"))' "$root"
-printf '#!/bin/sh\nPYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}" exec "%s" -m cpc_tf "$@"\n' "$root" "$(cd "$folder" && pwd)/bin/python" > "$program"
-chmod +x "$program"
 if [ "$gpu" = 1 ]; then
   if has_driver; then
     "$folder/bin/python" -m cpc_tf.core.devices

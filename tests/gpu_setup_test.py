@@ -71,7 +71,7 @@ def make(machine, tmp_path):
 
 
 WITH_CUDA = (
-    "--require-hashes --no-deps --no-build-isolation -r locks/{0}.txt -r locks/{0}-gpu.txt\n".format
+    "--no-deps --require-hashes --no-build-isolation -r locks/{0}.txt -r locks/{0}-gpu.txt\n".format
 )
 TRIED = "-m cpc_tf.core.devices\n"
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 
 import pytest
 from packaging.requirements import Requirement
@@ -138,6 +139,17 @@ def test_locks_have_what_is_pinned_with_hashes_and_name_no_host(lock, groups):
     assert "://" not in locked
     hashes = re.findall(r"^\S+==.*\\\n    --hash=sha256:", locked, re.MULTILINE)
     assert len(pin.findall(locked)) == len(hashes) > 0
+
+
+def test_a_checkout_works_from_any_folder(source, tmp_path):
+    """Installed as `make setup` does it, the package stays where it is."""
+    with zipfile.ZipFile(build("editable", source, tmp_path)) as wheel:
+        wheel.extractall(tmp_path / "site")
+    code = "import site; site.addsitedir('site'); import cpc_tf; print(cpc_tf.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == str(source / "cpc_tf/__init__.py"), done.stderr
 
 
 def test_it_finds_its_presets_and_encoders(installed):
