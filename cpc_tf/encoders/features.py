@@ -1,7 +1,7 @@
 """What an encoder makes of pictures: the same features for `classify`, `label`, `embed`, `data`, `predict` and Python.
 
 Features of a picture are the mean of the feature map over the whole picture and over its mirror image. Although our
-modules are trained on patches, this gives a better classifier and better neighbours than the mean over the patch grid
+modules are trained on patches, this gives a better neighbours and better neighbours than the mean over the patch grid
 (docs/decisions.md).
 """
 
