@@ -106,8 +106,10 @@ def tiny_flags(root, task):
 
 def settings(root, case, workdir):
     task, more = CASES[case]
+    file = root / f"{task.name}.flags"  # a file may have settings of another objective
+    file.write_text("\n".join(tiny_flags(root, task)))
     lines = [
-        *tiny_flags(root, task),
+        f"--flagfile={file}",
         *LENGTH,
         f"--data_dir={root}/cache",
         *more,

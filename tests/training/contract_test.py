@@ -43,7 +43,9 @@ def pretraining(name, strategy, **settings):
     }
     needs = "".join(settings_class(each).NEEDS for each in names)
     encoder = {"encoder": f"small_{needs}"} if needs else {}
-    alike = {"objective": name, "learning_rate": 0.002, "directions": 1}
+    alike = {"objective": name, "learning_rate": 0.002}
+    if "cpc" in names:
+        alike["directions"] = 1
     config = replace(TINY, **{**alike, **side, **encoder, **own, **settings})
     shapes = {key: [4, *view.shape(config.geometry)] for key, view in kind.VIEW.views.items()}
     noise = {
