@@ -104,14 +104,13 @@ def look(table: Table, rows: Sequence[int]) -> np.ndarray:
         is_whole = found.shape == (len(unseen), FINDINGS) and found.dtype == np.int64
         return is_whole and bool(np.isin(found[:, STATE], (SOUND, BROKEN, HUGE)).all())
 
+    def find():
+        return {"found": _check(table.root, paths, limit)}
+
     if unseen:
-        key, find = (
-            table.key(f"{_RULES} {limit}", unseen),
-            lambda: {"found": _check(table.root, paths, limit)},
-        )
-        table.looked[unseen] = files.remember(
-            "checked_folders", key, find, is_sound, place=table.cache_dir
-        )["found"]
+        key = table.key(f"{_RULES} {limit}", unseen)
+        cached = files.remember("checked_folders", key, find, is_sound, place=table.cache_dir)
+        table.looked[unseen] = cached["found"]
     return table.looked[rows]
 
 

@@ -58,13 +58,16 @@ def decode(
     def other():
         is_gif = tf.equal(tf.strings.substr(encoded, 0, len(_GIF)), _GIF)
         by_pillow = functools.partial(pillow.pixels, intensity_range=intensity_range)
-        return tf.cond(
-            is_gif,
-            lambda: tf.io.decode_image(encoded, channels=3, expand_animations=False),
-            lambda: _decode_bmp(encoded)
-            if portable
-            else _by_pillow(by_pillow, encoded, tf.uint8, [None, None, 3]),
-        )
+
+        def gif():
+            return tf.io.decode_image(encoded, channels=3, expand_animations=False)
+
+        def no_gif():
+            if portable:
+                return _decode_bmp(encoded)
+            return _by_pillow(by_pillow, encoded, tf.uint8, [None, None, 3])
+
+        return tf.cond(is_gif, gif, no_gif)
 
     image = _by_format(
         encoded,

@@ -75,10 +75,8 @@ class FolderSource(Files, IndexedSource):
         yield from self.table.paths[self.rows].tolist()
 
     def files(self) -> Iterator[tuple[str, int, str]]:
-        labels, class_names = (
-            self.labels(),
-            np.array([*self.class_names, ""], object),
-        )  # the last one is of NO_LABEL
+        labels = self.labels()
+        class_names = np.array([*self.class_names, ""], object)  # the last one is of NO_LABEL
         if self.multi_label:
             marks = (";".join(class_names[:-1][row > 0]) for row in labels)
         else:
@@ -126,23 +124,21 @@ def open_folder(
     pieces = select(table, split, data.split_seed)
     others = []
     for other in together:
-        with contextlib.suppress(
-            SplitError
-        ):  # raised when that one is opened, with the flag that names it
+        # An error is raised when that one is opened, with the flag that names it.
+        with contextlib.suppress(SplitError):
             others += [piece.name for piece in select(table, other, data.split_seed)]
     chosen = others or [*filter(names.meaning, table.splits), *(piece.name for piece in pieces)]
     known_classes = classes.named(table, list(dict.fromkeys(chosen)), data.ambiguous_folders)
-    wanted, why_not, notes, bare = _with_labels(
-        table, pieces, known_classes, labelled, data.ambiguous_folders
-    )
+    usable = _with_labels(table, pieces, known_classes, labelled, data.ambiguous_folders)
+    wanted, unlabelled, notes, bare = usable
     rows, intensity_range, _ = check.usable(table, wanted, data.sixteen_bit)
     text = "+".join(piece.text for piece in pieces)
     if len(rows) < len(wanted):
         notes.append(f"left out of {text}: {len(wanted) - len(rows)} files that are broken or huge")
-    numbered = (None, ()) if why_not else (known_classes.labels, known_classes.names)
+    numbered = (None, ()) if unlabelled else (known_classes.labels, known_classes.names)
     source = FolderSource(table, rows, intensity_range, *numbered)
     counts = {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
-    source.about = SplitInfo(text, counts, tuple(notes), bare, why_not)
+    source.about = SplitInfo(text, counts, tuple(notes), bare, unlabelled)
     return source
 
 
@@ -164,13 +160,15 @@ def _with_labels(
     if all(names.is_unlabelled(piece.name) for piece in pieces):
         return rows.tolist(), f"{split} is a usual name for images without labels", notes, bare
     if known.doubtful and doubtful == ASK:
-        strange = f"class folders that may be none: {listed(known.doubtful)}: without pictures, or"
-        either, in_table = (
-            "; folders without pictures are left out either way",
-            table.labels is not None,
-        )
+        in_table = table.labels is not None
         if in_table:
-            strange, either = f"classes of --labels that may be none: {listed(known.doubtful)}:", ""
+            strange = f"classes of --labels that may be none: {listed(known.doubtful)}:"
+            either = ""
+        else:
+            strange = (
+                f"class folders that may be none: {listed(known.doubtful)}: without pictures, or"
+            )
+            either = "; folders without pictures are left out either way"
         strange += " with a name as for pictures that have no class yet"
         if labelled:
             raise ConfigError(
@@ -183,21 +181,19 @@ def _with_labels(
         return rows.tolist(), known.trouble, notes, bare
     stray = rows[~known.labelled[rows]]
     if len(stray):
-        where = (
-            "have no label in --labels" if table.labels is not None else "are in no class folder"
-        )
-        where = (
-            f"{len(stray)} of {len(rows)} images of {split} {where}, e.g. {table.names[stray[0]]}"
-        )
+        problem = "are in no class folder"
+        if table.labels is not None:
+            problem = "have no label in --labels"
+        example = table.names[stray[0]]
+        problem = f"{len(stray)} of {len(rows)} images of {split} {problem}, e.g. {example}"
         # Pictures in a folder named `unlabelled` are meant to have no labels, however many they are.
         if not labelled or (~known.meant[stray]).sum() >= len(rows) - len(stray):
-            return rows.tolist(), where, notes, bare
-        bare = where
+            return rows.tolist(), problem, notes, bare
+        bare = problem
     if labelled:
-        notes += [
-            *known.lines,
-            *([f"folders without an image: {listed(known.empty)}"] * bool(known.empty)),
-        ]
+        notes += known.lines
+        if known.empty:
+            notes.append(f"folders without an image: {listed(known.empty)}")
     rows = rows[known.labelled[rows]]
     if table.multi_label:
         counts = known.labels[rows].sum(1).astype(int)

@@ -92,11 +92,10 @@ class Pictures:
 
     def take(self, indices: Sequence[int]) -> Pictures:
         """Returns these pictures."""
-        paths, arrays = (
-            [column[i] for i in indices] if len(column) else []
-            for column in (self.paths, self.arrays)
-        )
-        return Pictures([self.names[i] for i in indices], paths, arrays)
+        names = [self.names[i] for i in indices]
+        paths = [self.paths[i] for i in indices] if len(self.paths) else []
+        arrays = [self.arrays[i] for i in indices] if len(self.arrays) else []
+        return Pictures(names, paths, arrays)
 
 
 class Batch(NamedTuple):

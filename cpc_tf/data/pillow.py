@@ -91,11 +91,9 @@ def values(data: bytes) -> np.ndarray:
         grey = np.asarray(image).astype(np.float32)
         if image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_0:  # Pillow inverts only images of 8 bits
             grey = (65535 if _bits(image) == 16 else 0) - grey
-        return (
-            np.repeat(grey[..., None], 3, axis=-1)
-            if image.mode[0] in "IF"
-            else np.zeros(0, np.float32)
-        )
+        if image.mode[0] in "IF":
+            return np.repeat(grey[..., None], 3, axis=-1)
+        return np.zeros(0, np.float32)
     return np.zeros(0, np.float32)
 
 
@@ -126,9 +124,8 @@ def _gif_header(data: bytes) -> list[int]:
     place = 13 + palette(data[10])
     while data[place : place + 1] in _GIF_PARTS:
         if data[place] == _GIF_FRAME:
-            width, height, flags = struct.unpack_from(
-                "<HHB", data.ljust(place + 10, b"\0"), place + 5
-            )
+            padded = data.ljust(place + 10, b"\0")
+            width, height, flags = struct.unpack_from("<HHB", padded, place + 5)
             first = first or [height, width]
             frames, held, largest = frames + 1, held + height * width, max(largest, height * width)
             place += 11 + palette(flags)

@@ -229,9 +229,9 @@ def index_of(pieces: Sequence[Piece], label: str, dataset: str) -> RecordIndex:
 
     def is_sound(pieces, offsets, labels):
         kinds = [(wanted.shape, kind) for kind in (np.int32, np.int64, np.int64)]
-        if [(each.shape, each.dtype) for each in (pieces, offsets, labels)] != kinds or (
-            pieces != wanted
-        ).any():
+        if [(each.shape, each.dtype) for each in (pieces, offsets, labels)] != kinds:
+            return False
+        if (pieces != wanted).any():
             return False
         return bool(((offsets >= 0) & (offsets <= stats[wanted, 0] - FRAME)).all())
 
@@ -253,11 +253,8 @@ def _read(pieces, label, size, dataset):
         """Gives (number of the piece, lengths of some records, labels of those that belong to it)."""
         records = tf.data.TFRecordDataset(tf.gather(paths, number), buffer_size=_READ_BUFFER)
         skip = tf.gather(tf.constant(skips, tf.int64), number)
-        records = (
-            records.take(skip + tf.gather(tf.constant(takes, tf.int64), number))
-            .batch(_BATCH)
-            .enumerate()
-        )
+        records = records.take(skip + tf.gather(tf.constant(takes, tf.int64), number))
+        records = records.batch(_BATCH).enumerate()
         # The first records of a file may belong to no piece.
         begin = lambda n: tf.clip_by_value(skip - n * _BATCH, 0, _BATCH)  # noqa: E731
         return records.map(
@@ -285,9 +282,13 @@ def _read(pieces, label, size, dataset):
                 f"reading {dataset} once for labels and places of its records, MB: {progress}",
                 flush=True,
             )
-    ends = [np.cumsum(np.concatenate(each)) - np.concatenate(each) for each in lengths]
+    offsets, labels_of_records = [], []
+    for number, skip in enumerate(skips):
+        length = np.concatenate(lengths[number])
+        offsets.append((np.cumsum(length) - length)[skip:])
+        labels_of_records += labels_of[number]
     return RecordIndex(
         pieces=np.repeat(np.arange(len(pieces), dtype=np.int32), takes),
-        offsets=np.concatenate([end[skip:] for end, skip in zip(ends, skips)]),
-        labels=np.concatenate([values for each in labels_of for values in each]),
+        offsets=np.concatenate(offsets),
+        labels=np.concatenate(labels_of_records),
     )

@@ -154,8 +154,11 @@ def select(table: Table, split: str, seed: int) -> list[Split]:
       SplitError: a split is absent, a picture is in two pieces or there is none.
     """
     parts = [split] if table.find(split) else split.split("+")  # a name may have a plus
-    pieces = [_piece(table, part, split, seed) for part in parts]
-    rows = [row for piece in pieces for row in piece.rows.tolist()]
+    pieces, rows = [], []
+    for part in parts:
+        piece = _piece(table, part, split, seed)
+        pieces.append(piece)
+        rows += piece.rows.tolist()
     if not rows:
         raise SplitError(split, "has no image")
     if twice := [row for row, count in collections.Counter(rows).items() if count > 1]:
@@ -187,10 +190,8 @@ def _piece(table, part, split, seed):
     together = draws.together(table, rows.tolist(), [row for row in rows.tolist() if class_of[row]])
     group_of = lambda row: together.get(row, row)  # noqa: E731
     ordered = draws.stratified(table.keys, rows.tolist(), class_of, seed, together)
-    labelled, others = (
-        [row for row in ordered if class_of[row]],
-        [row for row in ordered if not class_of[row]],
-    )
+    labelled = [row for row in ordered if class_of[row]]
+    others = [row for row in ordered if not class_of[row]]
     bound = {*map(group_of, labelled)}  # groups go where those of them with labels go
     cut = _sliced(labelled, match["slice"], split, group_of) if labelled else []
     groups = {*map(group_of, cut)}
@@ -207,15 +208,13 @@ def _sliced(rows, text, split, group_of, clipped=False):
     an end of the slice would cut lies before that end.
     """
     if clipped and "%" not in text:
-        start, stop, _ = slice(
-            *(int(number) if number else None for number in text.split(":"))
-        ).indices(len(rows))
+        bounds = [int(number) if number else None for number in text.split(":")]
+        start, stop, _ = slice(*bounds).indices(len(rows))
     else:
         try:
             instruction = tfds.core.ReadInstruction.from_spec(f"all_files[{text}]")
-            cut = instruction.to_absolute(
-                {"all_files": types.SimpleNamespace(num_examples=len(rows))}
-            )[0]
+            info = types.SimpleNamespace(num_examples=len(rows))
+            cut = instruction.to_absolute({"all_files": info})[0]
         except (ValueError, AssertionError) as error:
             why = f"[{text}] is no slice of its {len(rows)} images, such as [:80%] or [100:]"
             raise SplitError(split, why) from error

@@ -167,9 +167,8 @@ def grid_of_patches(image: tf.Tensor, patch: int, stride: int) -> tf.Tensor:
     )  # [R, C, patch, patch, 3]
 
 
-Decode = Callable[
-    [int], tf.Tensor
-]  # least side, see `decode.decode` -> the pixels of an image, uint8 [H, W, 3]
+# least side, see `decode.decode` -> the pixels of an image, uint8 [H, W, 3]
+Decode = Callable[[int], tf.Tensor]
 Geometry = Union[GeometryConfig, ImageConfig]  # each view takes one of the two
 
 
@@ -225,9 +224,8 @@ class WholeImage(View):
     seen = "whole images"
 
     def cut(self, image, counter, geometry, augmentation, seed):
-        return PatchGrid().cut(image, counter, geometry.whole, augmentation, seed)[
-            0, 0
-        ]  # the only patch
+        patches = PatchGrid().cut(image, counter, geometry.whole, augmentation, seed)
+        return patches[0, 0]  # the only patch
 
 
 class RandomSizedCrop(View):
@@ -257,9 +255,8 @@ class PlainAndAugmented(View):
     def cut(self, image, counter, geometry, augmentation, seed):
         crop = _crops(image, geometry, geometry.crop_area, geometry.crop_stretch, seed, [[counter]])
         plain = augment.at_test(crop, augmentation.policy)
-        return tf.concat([plain, _augmented(crop, augmentation, seed, counter)], 0)[
-            :, 0
-        ]  # [2, 1, S, S, 3]
+        augmented = _augmented(crop, augmentation, seed, counter)
+        return tf.concat([plain, augmented], 0)[:, 0]  # [2, 1, S, S, 3]
 
 
 class SeveralCrops(View):
