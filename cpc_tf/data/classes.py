@@ -41,7 +41,7 @@ class Classes(NamedTuple):
     trouble: str
 
 
-def named(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
+def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
     """Returns the classes of some splits together: the folders at the top of each, except unlabelled ones.
 
     Args:

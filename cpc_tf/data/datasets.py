@@ -156,9 +156,8 @@ class TfdsSource(Records, Source):
                 sixteen_bit, builder.name, self._some(builder), self.num_examples
             )
         # TFDS gives all splits the same features: unlabelled ones carry label -1, here as in stl10.
-        bare = next(
-            (part for part in map(str.strip, split.split("+")) if part.startswith(_UNLABELLED)), ""
-        )
+        parts = map(str.strip, split.split("+"))
+        bare = next((part for part in parts if part.startswith(_UNLABELLED)), "")
         if bare:
             self.about = self.about._replace(
                 unlabelled=f"{bare} is a usual name for images without labels"

@@ -20,7 +20,7 @@ from cpc_tf.data import check, walk
 from cpc_tf.data.table import Table
 
 Item = TypeVar("Item", bound=Hashable)
-Together = Mapping[int, int]  # {row: the first row of its group}, without those that are alone
+Groups = Mapping[int, int]  # {row: the first row of its group}, without those that are alone
 _END = 4096  # bytes at the end of a file, which tell most files of one size apart
 _NOTHING: Mapping = types.MappingProxyType({})
 
@@ -119,7 +119,7 @@ def same_pictures(
     return joined(copies(table, rows), by_pixels)
 
 
-def together(table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None) -> Together:
+def groups_of(table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None) -> Groups:
     """Returns which of some rows, ascending, are drawn together: the same pictures, and groups of the table.
 
     Args:
@@ -206,7 +206,7 @@ def held_out(
     class_of: np.ndarray,
     seed: int,
     part: float,
-    together: Together = _NOTHING,
+    together: Groups = _NOTHING,
 ) -> list[int]:
     """Returns rows with this part of each class, but at least one of a class with several pictures; ascending.
 
@@ -228,7 +228,7 @@ def stratified(
     rows: Sequence[int],
     class_of: np.ndarray,
     seed: int,
-    together: Together,
+    together: Groups,
 ) -> list[int]:
     """Returns rows in a random order in which any part from the beginning has that part of each class, up to one.
 

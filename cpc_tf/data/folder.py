@@ -82,9 +82,8 @@ class FolderSource(Files, IndexedSource):
         else:
             marks = class_names[labels] if self.class_names else [""] * self.num_examples
         sizes = self.table.stats[self.rows, 0].tolist()
-        for name, size, mark, group in zip(
-            self.names(), sizes, marks, self.table.groups[self.rows]
-        ):
+        groups = self.table.groups[self.rows]
+        for name, size, mark, group in zip(self.names(), sizes, marks, groups):
             # Whole groups are drawn, so another group is another draw.
             yield name, size, f"{mark}, group {group}" if group else mark
 
@@ -94,7 +93,7 @@ class FolderSource(Files, IndexedSource):
 
     def groups(self) -> np.ndarray:
         rows = self.rows.tolist()
-        first_of = draws.together(self.table, rows)
+        first_of = draws.groups_of(self.table, rows)
         place = {row: number for number, row in enumerate(rows)}
         return np.array([place[first_of.get(row, row)] for row in rows], np.int64)
 
@@ -128,7 +127,7 @@ def open_folder(
         with contextlib.suppress(SplitError):
             others += [piece.name for piece in select(table, other, data.split_seed)]
     chosen = others or [*filter(names.meaning, table.splits), *(piece.name for piece in pieces)]
-    known_classes = classes.named(table, list(dict.fromkeys(chosen)), data.ambiguous_folders)
+    known_classes = classes.find_classes(table, list(dict.fromkeys(chosen)), data.ambiguous_folders)
     usable = _with_labels(table, pieces, known_classes, labelled, data.ambiguous_folders)
     wanted, unlabelled, notes, bare = usable
     rows, intensity_range, _ = check.usable(table, wanted, data.sixteen_bit)
@@ -157,6 +156,8 @@ def _with_labels(
         notes.append(
             f"left out: {len(beside)} images beside the folders of splits, e.g. {table.names[beside[0]]}"
         )
+
+    # A split or classes whose names say that they are none.
     if all(names.is_unlabelled(piece.name) for piece in pieces):
         return rows.tolist(), f"{split} is a usual name for images without labels", notes, bare
     if known.doubtful and doubtful == ASK:
@@ -179,6 +180,8 @@ def _with_labels(
             return rows.tolist(), f"{strange} (see --ambiguous_folders)", notes, bare
     if not known.names:
         return rows.tolist(), known.trouble, notes, bare
+
+    # Images without a label in a split that has some.
     stray = rows[~known.labelled[rows]]
     if len(stray):
         problem = "are in no class folder"

@@ -28,7 +28,7 @@ NO_CLASS = (
     "no class"  # says that a picture has none of the classes; a blank says that it has no label yet
 )
 # {file: its classes; () has no class, None has no label yet}
-Rows = dict[str, Optional[tuple[str, ...]]]
+FileClasses = dict[str, Optional[tuple[str, ...]]]
 
 # Titles of columns, without spaces and the like: the usual ones, and others that count if none of these is there.
 _FILE = (
@@ -183,7 +183,7 @@ def add(table: Table, data: PicturesConfig) -> Table:
     )
 
 
-def _class_names(classes: Rows) -> set[str]:
+def _class_names(classes: FileClasses) -> set[str]:
     """Returns the names of all classes."""
     return {name for names_of_row in classes.values() for name in names_of_row or ()}
 
@@ -199,7 +199,7 @@ def _why_unused(titles: Sequence[str]) -> str:
 class Content(NamedTuple):
     """What a table says."""
 
-    classes: Rows  # of the files exactly as the table names them, in its order
+    classes: FileClasses  # of the files exactly as the table names them, in its order
     groups: Mapping[str, str] = {}  # {file: its group}, of those that have one
     first: str = ""  # the file of line 1, if that may be a header
     by: Mapping[str, str] = {}  # {file: who gave the class}, of those that say so
@@ -285,7 +285,7 @@ def read(path: str, may_be_empty: bool = False) -> Content:
 class Matched(NamedTuple):
     """Rows of a table beside the pictures of a folder."""
 
-    of: Rows  # {picture: its classes}; without those that have no row
+    classes: FileClasses  # {picture: its classes}; without those that have no row
     absent: list[str]  # rows without a picture
     groups: Mapping[str, str] = {}  # {picture: its group}
     title: str = ""  # what line 1 has in place of a file, if it is a header after all

@@ -48,9 +48,8 @@ def header(data: bytes) -> np.ndarray:
             return np.array(_gif_header(data), np.int64)
         image = _open(data)
         width, height = image.size
-        if (
-            image.format == "TIFF" and orientation(data) >= 5
-        ):  # Pillow's size is that of the image as shown
+        # Pillow's size is that of the image as shown.
+        if image.format == "TIFF" and orientation(data) >= 5:
             width, height = height, width
         frames = 1 + getattr(image, "is_animated", False)
         return np.array([height, width, height * width, _bits(image), frames], np.int64)
@@ -143,10 +142,8 @@ def _open(data: bytes) -> ImageFile.ImageFile:
     image = next(kind for begin, kind in _BY_BEGIN.items() if data.startswith(begin))(
         io.BytesIO(data)
     )
-    for name in (
-        "xmp",
-        "XML:com.adobe.xmp",
-    ):  # Pillow also takes the orientation from there, other viewers do not.
+    # Pillow also takes the orientation from there, other viewers do not.
+    for name in ("xmp", "XML:com.adobe.xmp"):
         image.info.pop(name, None)
     return image
 

@@ -100,9 +100,8 @@ def image_views(
 def _cut(source, view, geometry, augmentation, seed, decoded, indexed=False):
     def prepare(example):
         def cut():
-            image = functools.cache(
-                functools.partial(source.decode, example["encoded"])
-            )  # once for all views
+            # Once for all views.
+            image = functools.cache(functools.partial(source.decode, example["encoded"]))
             drawn = example["counter"], geometry, augmentation, seed
             return {name: one.cut(image, *drawn) for name, one in view.views.items()}
 

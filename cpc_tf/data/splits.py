@@ -97,7 +97,7 @@ def with_test(table: Table, train: str, seed: int, note: str) -> Table:
     # Draw it.
     rows, class_of = table.splits[train].tolist(), classes.strata(table, [train])
     labelled = sorted(row for row in rows if class_of[row])
-    together = draws.together(table, sorted(rows), labelled)
+    together = draws.groups_of(table, sorted(rows), labelled)
     class_of = np.where(table.accepted, "", class_of)  # no test is drawn from guesses
     test = {*draws.held_out(table.keys, rows, class_of, seed, TEST_PART, together)}
     if not test:
@@ -187,7 +187,9 @@ def _piece(table, part, split, seed):
         return Split(name, rows, name)
     # Pictures without labels are cut by themselves: so those with labels are cut alike with and without them.
     class_of = classes.strata(table, [name])
-    together = draws.together(table, rows.tolist(), [row for row in rows.tolist() if class_of[row]])
+    together = draws.groups_of(
+        table, rows.tolist(), [row for row in rows.tolist() if class_of[row]]
+    )
     group_of = lambda row: together.get(row, row)  # noqa: E731
     ordered = draws.stratified(table.keys, rows.tolist(), class_of, seed, together)
     labelled = [row for row in ordered if class_of[row]]

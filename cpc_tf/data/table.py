@@ -156,11 +156,11 @@ def top_of(paths: Sequence[str]) -> str:
         parts = [path[len(base) :].split("/", 2) for path in paths]
         tops = {part[0] for part in parts}
         # A folder without folders is a class, or all there is.
-        if (
-            len(tops) != 1
-            or names.meaning(top := tops.pop())
-            or not any(len(part) > 2 for part in parts)
-        ):
+        has_folders = any(len(part) > 2 for part in parts)
+        if len(tops) != 1 or not has_folders:
+            return base
+        (top,) = tops
+        if names.meaning(top):
             return base
         base += f"{top}/"
 

@@ -162,9 +162,8 @@ def grid_of_patches(image: tf.Tensor, patch: int, stride: int) -> tf.Tensor:
     starts = range(0, image.shape[0] - patch + 1, stride)
     # Slices and stack are 40 times faster than tf.image.extract_patches, which computes in float32.
     rows = tf.stack([image[top : top + patch] for top in starts])  # [R, patch, S, 3]
-    return tf.stack(
-        [rows[:, :, left : left + patch] for left in starts], axis=1
-    )  # [R, C, patch, patch, 3]
+    columns = [rows[:, :, left : left + patch] for left in starts]
+    return tf.stack(columns, axis=1)  # [R, C, patch, patch, 3]
 
 
 # least side, see `decode.decode` -> the pixels of an image, uint8 [H, W, 3]

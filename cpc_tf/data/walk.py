@@ -149,11 +149,10 @@ def all_files(
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
     if skipped:
-        kinds = "; ".join(
-            f"{len(some)} {kind}, e.g. {escaped(min(some))}"
-            for kind, some in sorted(skipped.items())
-        )
-        logging.warning("%s: skipped: %s", root, kinds)
+        kinds = []
+        for kind, some in sorted(skipped.items()):
+            kinds.append(f"{len(some)} {kind}, e.g. {escaped(min(some))}")
+        logging.warning("%s: skipped: %s", root, "; ".join(kinds))
     if outside:  # in a stranger's folder they may lead to private pictures
         logging.warning(
             "%s: %d links lead out of it and are followed: %s",
