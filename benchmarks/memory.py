@@ -111,13 +111,15 @@ def write_program(path: str, images: int, words: Sequence[str]) -> dict[str, int
     from cpc_tf.pretrain.config import PretrainConfig
     from cpc_tf.pretrain.trainee import Pretraining
     from cpc_tf.training.strategy import make_strategy
-    from cpc_tf.training.trainee import Rows
+    from cpc_tf.training.trainee import BatchPosition
 
     given = cli.parse(PretrainConfig, words)
     config = replace(given, batch_size=images)
     trainee = Pretraining(config, make_strategy("single"), 1000, OF_DATASET)
     step = native.jit(
-        lambda *inputs: trainee.gradients(Rows(tf.constant(0), tf.constant(0, tf.int64)), *inputs)
+        lambda *inputs: trainee.gradients(
+            BatchPosition(tf.constant(0), tf.constant(0, tf.int64)), *inputs
+        )
     )
     batch = {key: tf.zeros(spec.shape, spec.dtype) for key, spec in trainee.batch_specs.items()}
     program = step.experimental_get_compiler_ir(*trainee.inputs(batch))(stage="hlo_serialized")

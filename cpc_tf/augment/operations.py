@@ -40,9 +40,8 @@ class Operation:
     number: int  # in recipes and in C++: never changed, never used again; primitives count from 0, steps from 100
     # `function`, or 'module:function', which is imported at its first use
     implementation: Callable | str
-    ranges: tuple[
-        Range, ...
-    ] = ()  # what a policy can set; a primitive draws at most one number, its magnitude
+    # What a policy can set; a primitive draws at most one number, its magnitude.
+    ranges: tuple[Range, ...] = ()
     whole: bool = False  # magnitudes are rounded down, so the highest is never reached
     coin: bool = True  # a policy gives a probability per patch; otherwise all patches or none
     native: bool = True  # the native engine has it
@@ -66,9 +65,8 @@ def _factor(value: float, side: int) -> Bounds:
 _SHEAR = (Range("limit", 0.3),)
 _SHIFT = (Range("limit", 0.45, drawn=lambda value, side: [(-value * side, value * side)]),)
 _ROTATE = (Range("limit", 30, maximum=360),)  # degrees
-_SOLARIZE = (
-    Range("lowest", 0, maximum=256, drawn=lambda value, side: [(value, 256)]),
-)  # grey levels
+# Grey levels.
+_SOLARIZE = (Range("lowest", 0, maximum=256, drawn=lambda value, side: [(value, 256)]),)
 # In bits; rounded down, so that each number of bits up to 8 is as frequent.
 _POSTERIZE = (Range("fewest", 4, 1, 8, drawn=lambda value, side: [(value, 9)]),)
 _ENHANCE = (Range("spread", 0.9, maximum=1, drawn=_factor),)
@@ -225,9 +223,8 @@ def parse_changes(text: str) -> dict[str, float]:
         if not equals:
             raise ValueError(f"{word}: must be ENTRY=NUMBER, e.g. grey=0 or distort.hue=0.05")
         if entry not in rules:
-            near = "".join(
-                f"did you mean {name}? " for name in difflib.get_close_matches(entry, rules, 1, 0.5)
-            )
+            close = difflib.get_close_matches(entry, rules, 1, 0.5)
+            near = f"did you mean {close[0]}? " if close else ""
             raise ValueError(
                 f"{entry}: no operation or range has this name; {near}docs/augmentation.md lists them"
             )
@@ -236,9 +233,8 @@ def parse_changes(text: str) -> dict[str, float]:
             value = changes[entry] = float(number)
         except ValueError:
             raise ValueError(f"{entry}={number}: must be a number") from None
-        if not (rule.minimum <= value <= rule.maximum and math.isfinite(value)) or (
-            rule.integer and value % 1
-        ):
+        is_within = rule.minimum <= value <= rule.maximum and math.isfinite(value)
+        if not is_within or (rule.integer and value % 1):
             kind = "a whole number" if rule.integer else "a number"
             raise ValueError(
                 f"{entry}={number}: must be {kind}, at least {rule.minimum:g} and at most {rule.maximum:g}"
@@ -248,10 +244,10 @@ def parse_changes(text: str) -> dict[str, float]:
 
 def to_text(changes: Mapping[str, float]) -> str:
     """Returns the text that `parse_changes` turns into these changes."""
-    return ",".join(
-        f"{entry}={int(value) if value == int(value) else value}"
-        for entry, value in changes.items()
-    )
+    words = []
+    for entry, value in changes.items():
+        words.append(f"{entry}={int(value) if value == int(value) else value}")
+    return ",".join(words)
 
 
 def _known_entries() -> dict[str, Range]:

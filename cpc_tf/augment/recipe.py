@@ -48,9 +48,9 @@ class Recipe(NamedTuple):
 def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int) -> Recipe:
     """Draws the recipe of one image's patches of `patch_size` px from the run's seed and the example's counter."""
     policy = config.policy
-    margin = (
-        int(patch_size * policy.entries["jitter.margin"] + 0.5) if policy.entries["jitter"] else 0
-    )
+    margin = 0
+    if policy.entries["jitter"]:
+        margin = int(patch_size * policy.entries["jitter.margin"] + 0.5)
     seed, counter = tf.cast(seed, tf.int64), tf.cast(counter, tf.int64)
 
     # One block of numbers between these bounds, a row per patch: few operations on many numbers are fast. A new layout
@@ -78,28 +78,29 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
         low + block * (high - low), [len(column) for column in columns.values()], axis=1
     )
     drawn = dict(zip(columns, drawn))  # [N, number of columns] each
-    coin = {
-        name: drawn[name][:, 0] < probability for name, probability in coins.items()
-    }  # [N] each
-    integer = {
-        name: tf.cast(drawn[name], tf.int32) for name in ("jitter", "kept", "order", "choice")
-    }
+    coin = {}  # [N] each
+    for name, probability in coins.items():
+        coin[name] = drawn[name][:, 0] < probability
+    integer = {}
+    for name in ("jitter", "kept", "order", "choice"):
+        integer[name] = tf.cast(drawn[name], tf.int32)
 
+    # The displacements of the elastic deformation.
     grid = [num_patches, CONTROL_POINTS, CONTROL_POINTS, 2]
     if policy.entries["elastic"]:
         normal = tf.random.stateless_normal(grid, [seed + _NORMAL, counter], alg="philox")
     else:
         normal = tf.zeros(grid)
-    op, magnitude = (
-        integer["choice"],
-        drawn["strength"],
-    )  # [N, T]: place in the policy's list; 0..1 from low to high
+
+    # The primitives that are chosen, and their magnitudes.
+    op = integer["choice"]  # [N, T], place in the policy's list
+    magnitude = drawn["strength"]  # [N, T], 0..1 from low to high
     if policy.chosen:
-        low, high = np.float32(
-            [policy.bounds(primitive.name, patch_size)[0] for primitive in policy.among]
-        ).T
+        bounds = [policy.bounds(primitive.name, patch_size)[0] for primitive in policy.among]
+        low, high = np.float32(bounds).T
         magnitude = tf.gather(low, op) + magnitude * tf.gather(high - low, op)
         op = tf.gather(np.int32([primitive.number for primitive in policy.among]), op)
+
     return Recipe(
         jitter=tf.pad(integer["jitter"], [[0, 0], [1, 0]], constant_values=margin),
         kept=tf.where(coin["drop_channels"], integer["kept"][:, 0], -1),

@@ -208,9 +208,8 @@ def elastic(patches: tf.Tensor, displacement: tf.Tensor, shear: tf.Tensor) -> tf
     s01, s10 = shear[:, 0, None, None], shear[:, 1, None, None]
     points = tf.stack([y + s01 * x, s10 * y + x], axis=-1) + (size - 1) / 2
     spline = spline_matrix(size)
-    position = tf.einsum(
-        "yi,xj,nijc->nyxc", spline, spline, points
-    )  # [N, P, P, 2]: where each pixel comes from
+    # [N, P, P, 2]: where each pixel comes from
+    position = tf.einsum("yi,xj,nijc->nyxc", spline, spline, points)
 
     # The border is mirrored without repeating the edge.
     period = 2.0 * (size - 1)
@@ -251,9 +250,8 @@ def map_levels(patches: tf.Tensor, curve: tf.Tensor) -> tf.Tensor:
 
 def spline_matrix(size: int) -> np.ndarray:
     """Returns the weights of the control points at every pixel of a side, float32 [P, 6]."""
-    position = (np.arange(size) - (size - 1) / 2) / (CONTROL_SPACING * size) + (
-        CONTROL_POINTS - 1
-    ) / 2
+    from_centre = (np.arange(size) - (size - 1) / 2) / (CONTROL_SPACING * size)
+    position = from_centre + (CONTROL_POINTS - 1) / 2
     return cubic_b_spline(position, CONTROL_POINTS).astype(np.float32)
 
 
@@ -271,12 +269,8 @@ def cubic_b_spline(position: np.ndarray, points: int) -> np.ndarray:
     """Returns the weights of a uniform cubic B-spline, which approximates its points: [len(position), points]."""
     first = np.minimum(np.floor(position).astype(int), points - 3) - 1
     t = position - first - 1
-    weights = (
-        np.stack(
-            [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3], axis=1
-        )
-        / 6
-    )
+    sixths = [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3]
+    weights = np.stack(sixths, axis=1) / 6  # [len(position), 4]
     matrix = np.zeros([len(position), points])
     np.put_along_axis(matrix, first[:, None] + np.arange(4), weights, axis=1)
     return matrix
@@ -286,9 +280,8 @@ def distort(patches: tf.Tensor, order: tf.Tensor, color: tf.Tensor) -> tf.Tensor
     """Inception's colour distortion (Szegedy et al. 2014) of float32 grey levels 0..255, clipped at the end alone."""
     neutral = tf.constant([0.0, 1.0, 0.0, 1.0])
     first = tf.gather(tf.constant(_FIRST_ROUND) > 0, order)  # [N, 4]
-    channels = tf.unstack(
-        patches, axis=-1
-    )  # planes of pixels run faster through the formulas than triples
+    # Planes of pixels run faster through the formulas than triples.
+    channels = tf.unstack(patches, axis=-1)
     for now in (first, ~first):
         brightness, saturation, hue, contrast = tf.split(
             tf.where(now, color, neutral)[..., None], 4, axis=1

@@ -15,8 +15,8 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from cpc_tf.boxes import coco, collages, csv_tables, geometry, layout, voc, yolo
-from cpc_tf.boxes.layout import NO_OBJECTS, Annotated, Annotation, warn
-from cpc_tf.boxes.source import DetectionSource, Objects, Sizes, VocRecords
+from cpc_tf.boxes.layout import NO_OBJECTS, Annotated, warn
+from cpc_tf.boxes.source import DetectionSource, ObjectTable, Sizes, VocRecords
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import check, datasets, draws, names, splits, walk
 from cpc_tf.data import table as tables
@@ -100,9 +100,8 @@ class BoxesFolder(Files, DetectionSource):
         super().__init__(table, rows, intensity_range)
         self.class_names, self._sizes = class_names, sizes
         self._objects = {"name": tf.constant(table.keys[rows]), **objects}
-        self._labels = np.array(class_names)[
-            objects["labels"].values.numpy()
-        ]  # the names, also if a copy has others
+        # The names, also if a copy has others.
+        self._labels = np.array(class_names)[objects["labels"].values.numpy()]
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
         return {
@@ -130,17 +129,15 @@ class BoxesFolder(Files, DetectionSource):
     def groups(self) -> np.ndarray:
         """Returns for each image the index of the first that belongs with it, int64 [N]; its own if it is alone."""
         rows = self.rows.tolist()
-        together, place = (
-            draws.together(self.table, sorted(rows)),
-            {row: i for i, row in enumerate(rows)},
-        )
-        return np.array([place[together.get(row, row)] for row in rows], np.int64)
+        first_of = draws.groups_of(self.table, sorted(rows))
+        place = {row: number for number, row in enumerate(rows)}
+        return np.array([place[first_of.get(row, row)] for row in rows], np.int64)
 
     @functools.cached_property
-    def objects(self) -> Objects:
+    def objects(self) -> ObjectTable:
         labels, difficult = (self._objects[name] for name in ("labels", "difficult"))
         names = self.table.keys[self.rows].tolist()
-        return Objects(
+        return ObjectTable(
             names, labels.value_rowids().numpy(), labels.values.numpy(), difficult.values.numpy()
         )
 
@@ -187,18 +184,22 @@ def _once(folder: Annotated) -> Annotated:
         if isinstance(annotation, str):
             annotations[key] = annotation
             continue
-        first: dict[tuple[str | float, ...], int] = {}
-        objects = [(name, *box) for name, box in zip(annotation.names, annotation.boxes)]
-        kept = [
-            place
-            for place, one in enumerate(objects)
-            if not np.isfinite(one[1:]).all()
-            or first.setdefault(one, place) == place  # others are counted as broken
-        ]
-        lists = ([values[place] for place in kept] for values in annotation[:3])
-        annotations[key] = annotation._replace(**dict(zip(Annotation._fields, lists)))
-        again += [key] * (len(objects) - len(kept))
-        total += len(objects)
+        seen: set[tuple[str | float, ...]] = set()
+        unique = []
+        for place, (name, box) in enumerate(zip(annotation.names, annotation.boxes)):
+            # Boxes without sound numbers are counted as broken later.
+            if np.isfinite(box).all():
+                if (name, *box) in seen:
+                    again.append(key)
+                    continue
+                seen.add((name, *box))
+            unique.append(place)
+        annotations[key] = annotation._replace(
+            names=[annotation.names[place] for place in unique],
+            boxes=[annotation.boxes[place] for place in unique],
+            difficult=[annotation.difficult[place] for place in unique],
+        )
+        total += len(annotation.names)
     warn(
         folder.root,
         "%d of %d boxes are there a second time with the same class and count once: %s",
@@ -329,12 +330,14 @@ def table_of(
     """
     # The splits, by the keys of their images.
     keys_of, remarks = dict(folder.parts), {}
-    named = {*asked, *(part for split in asked for part in split.split("+")), *_names(asked)}
+    asked_names = {*asked, *_names(asked)}
+    for split in asked:
+        asked_names.update(split.split("+"))
     for split, path in folder.lists.items():
         keys_of[split], remarks[split] = [], ""
-        if split in named or layout.is_split(split):
+        if split in asked_names or layout.is_split(split):
             keys_of[split], remarks[split] = layout.read_list(path, folder.images)
-    keys = sorted({*folder.images, *(key for of_split in keys_of.values() for key in of_split)})
+    keys = sorted({*folder.images}.union(*keys_of.values()))
     row_of = {key: row for row, key in enumerate(keys)}
     splits = {}
     for split, of_split in keys_of.items():
@@ -416,7 +419,10 @@ def select(table: Table, split: str, asked: Collection[str], seed: int) -> list[
 
 def _names(asked: Collection[str]) -> list[str]:
     """Returns the names of splits in values such as train[:80%]+val."""
-    return [part.partition("[")[0].strip() for split in asked for part in split.split("+")]
+    split_names = []
+    for split in asked:
+        split_names += [part.partition("[")[0].strip() for part in split.split("+")]
+    return split_names
 
 
 def _trainval(splits: Collection[str]) -> str | None:
@@ -430,16 +436,18 @@ def _is_trainval(name: str) -> bool:
 def _present(part: str, table: Table, tests: Collection[str | None]) -> str:
     """Returns a part of a split with the names that the folder has, if it has them."""
     name, bracket, cut = part.partition("[")
-    trainval, train, val = (
-        _trainval(table.splits),
-        tables.find("train", table.splits),
-        tables.find("val", table.splits),
-    )
+    trainval = _trainval(table.splits)
+    train = tables.find("train", table.splits)
+    val = tables.find("val", table.splits)
     meaning = names.meaning(name)
     present: list[str | None] = []
     if _is_trainval(name):
-        tested = train and val and val in tests
-        present = [train] if tested else [trainval] if trainval else [train, val]
+        if train and val and val in tests:
+            present = [train]
+        elif trainval:
+            present = [trainval]
+        else:
+            present = [train, val]
     elif not table.find(name) and meaning and meaning.kind == "train" and not val:
         present = [trainval]
     return "+".join(f"{name}{bracket}{cut}" for name in present if name) or part

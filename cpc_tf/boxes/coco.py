@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import json
 import os
 import posixpath
@@ -128,10 +129,13 @@ def _load(root: str, file: str) -> Any:
 
 
 def _is_coco(content: Any) -> bool:
-    lists = isinstance(content, dict) and all(
-        isinstance(content.get(part), list) for part in _PARTS
-    )
-    return lists and all(isinstance(each, dict) for part in _PARTS for each in content[part])
+    if not isinstance(content, dict):
+        return False
+    for part in _PARTS:
+        items = content.get(part)
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            return False
+    return True
 
 
 def _is_labelme(content: Any) -> bool:
@@ -234,6 +238,8 @@ def _add(
     key_of: dict[str, str] = {}
     of_file: dict[str, Annotation] = {}
     named: dict[str, tuple[str, str]] = {}  # {key: its first (file_name, id)}
+
+    # The images of the file.
     for image in content["images"]:
         name, number = _text(image.get("file_name", "")), _text(image.get("id"))
         key = find.key(name, os.path.dirname(file), split)
@@ -252,6 +258,8 @@ def _add(
         if key:
             size = _number(image.get("height")), _number(image.get("width"))
             of_file.setdefault(key, Annotation([], [], [], size))
+
+    # Their objects.
     strange, unknown, masks = [], [], []
     for thing in content["annotations"]:
         image_id, category_id = _text(thing.get("image_id")), _text(thing.get("category_id"))
@@ -261,39 +269,33 @@ def _add(
             continue
         if not name:
             unknown.append(f"{key} (category_id {category_id})")
-        if (
-            key in of_file
-            and name
-            and not thing.get("bbox")
-            and isinstance(thing.get("segmentation"), dict)
-        ):
+        if key not in of_file:
+            continue
+        is_mask = not thing.get("bbox") and isinstance(thing.get("segmentation"), dict)
+        if name and is_mask:
             masks.append(key)
-        elif key in of_file:
+        else:
             of_file[key].names.append(name)
             of_file[key].boxes.append(_box(thing) if name else [NAN] * 4)
             of_file[key].difficult.append(thing.get("iscrowd") in (1, True))
-    differ = [
-        key
-        for key, annotation in of_file.items()
-        if annotations.setdefault(key, annotation) != annotation
-    ]
+
+    # Files before this one count.
+    differ = []
+    for key, annotation in of_file.items():
+        if annotations.setdefault(key, annotation) != annotation:
+            differ.append(key)
     message = f"{file}: %d of %d images have other boxes in a JSON file before it, which count: %s"
     warn(root, message, differ, len(of_file))
-    total = len(content["annotations"])
-    remedy = "add it to its images"
-    check.leave_out(
-        data.flag, strange, f"{total} boxes", f"have an image_id that {file} does not name", remedy
-    )
-    problem, remedy = f"have a category_id that {file} does not name", "add it to its categories"
-    check.leave_out(data.flag, unknown, f"{total} boxes", problem, remedy)
+
+    # What is left out.
+    boxes = f"{len(content['annotations'])} boxes"
+    problem = f"have an image_id that {file} does not name"
+    check.leave_out(data.flag, strange, boxes, problem, "add it to its images")
+    problem = f"have a category_id that {file} does not name"
+    check.leave_out(data.flag, unknown, boxes, problem, "add it to its categories")
+    problem = "have a mask in RLE, which is not read, and no bbox"
     remedy = "add the bbox, as pycocotools.mask.toBbox finds it"
-    check.leave_out(
-        data.flag,
-        masks,
-        f"{total} boxes",
-        "have a mask in RLE, which is not read, and no bbox",
-        remedy,
-    )
+    check.leave_out(data.flag, masks, boxes, problem, remedy)
     return list(dict.fromkeys(key_of.values()))
 
 
@@ -333,21 +335,20 @@ def _category_ids(contents: Collection[Mapping[str, list[dict[str, Any]]]]) -> d
     Of two categories of one name, the one with boxes counts.
     """
     id_of: dict[str, int] = {}
-    used = {
-        _text(thing.get("category_id")) for content in contents for thing in content["annotations"]
-    }
+    used = set()
+    for content in contents:
+        used.update(_text(thing.get("category_id")) for thing in content["annotations"])
     for content in contents:
         of_file: dict[str, int] = {}
-        for each in sorted(
-            content["categories"], key=lambda each: _text(each.get("id")) not in used
-        ):
+        categories = content["categories"]
+        for each in sorted(categories, key=lambda each: _text(each.get("id")) not in used):
             of_file.setdefault(_text(each.get("name", each.get("id"))), each.get("id"))
         if any(id_of.setdefault(name, number) != number for name, number in of_file.items()):
             return {}
-    integers = all(
-        isinstance(number, int) and not isinstance(number, bool) for number in id_of.values()
-    )
-    return id_of if integers and len({*id_of.values()}) == len(id_of) else {}
+    for number in id_of.values():
+        if not isinstance(number, int) or isinstance(number, bool):
+            return {}
+    return id_of if len({*id_of.values()}) == len(id_of) else {}
 
 
 def _text(value):
@@ -373,7 +374,7 @@ def _box(thing):
         return [NAN] * 4
     # A single polygon may be without the list around it.
     parts = polygons if all(isinstance(part, list) for part in polygons) else [polygons]
-    numbers = [_number(value) for part in parts for value in part]
+    numbers = [_number(value) for value in itertools.chain(*parts)]
     if any(len(part) % 2 or len(part) < 6 for part in parts) or not np.isfinite(numbers).all():
         return [NAN] * 4
     x, y = numbers[::2], numbers[1::2]

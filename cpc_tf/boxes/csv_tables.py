@@ -54,9 +54,8 @@ def _content(path: str, delimiter: str) -> dict[str, list[dict[str, Any]]]:
         with tf.io.gfile.GFile(os.path.expanduser(path), "rb") as file:
             text = file.read().decode("utf-8-sig")
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        titles, *rows = [
-            [cell.strip() for cell in row] for row in reader if any(map(str.strip, row))
-        ]
+        stripped = [[*map(str.strip, row)] for row in reader]
+        titles, *rows = filter(any, stripped)
     except (UnicodeDecodeError, csv.Error, tf.errors.OpError) as error:
         raise ConfigError(f"{path}: cannot be read as CSV in UTF-8: {reason(error)}") from error
     images: dict[str, dict[str, Any]] = {}

@@ -57,9 +57,8 @@ def turn(boxes: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor
     def among(*tags):
         return tf.reduce_any(orientation[:, None] == tf.constant(tags, orientation.dtype), axis=1)
 
-    flipped = tf.stack(
-        [among(3, 4, 6, 7), among(2, 3, 7, 8)], axis=1
-    )  # up and down, left and right
+    # Up and down, left and right.
+    flipped = tf.stack([among(3, 4, 6, 7), among(2, 3, 7, 8)], axis=1)
     swapped = among(5, 6, 7, 8)[:, None]  # of what is flipped, rows become columns
     size, low, high = tf.cast(size, tf.float32), boxes[:, :2], boxes[:, 2:]
     low, high = tf.where(flipped, size - high, low), tf.where(flipped, size - low, high)
@@ -82,10 +81,9 @@ def choose(boxes: tf.Tensor, least_side: float, most: int) -> tf.Tensor:
     return tf.gather(places, tf.sort(largest))
 
 
-_ROUNDING, _ROUNDED_PART = (
-    2,
-    0.01,
-)  # px, and part of a side, that numbers may be wrong by since they were rounded
+# What numbers may be wrong by since they were rounded: px, and part of a side.
+_ROUNDING = 2
+_ROUNDED_PART = 0.01
 OVERSHOOT = 0.05  # part of a side that a box may reach beyond its image and still be meant for it, as if drawn loosely
 
 
@@ -117,20 +115,27 @@ def place(
       ConfigError: boxes are in parts of the image instead of pixels, more than 1 % are left out or reach beyond their
         images, or more than 1 % of the images have another size than their annotations say.
     """
+    # The objects of all images.
     counts = np.array([len(a.names) for a in annotations], np.int64)
     owner = np.repeat(np.arange(len(files)), counts)  # [objects], the image of each
-    raw = np.array([b for a in annotations for b in a.boxes], np.float64).reshape(-1, 4)
-    numbers = {name: label for label, name in enumerate(class_names)}
-    labels = np.array(
-        [numbers.get(name, NO_LABEL) for a in annotations for name in a.names], np.int64
-    )
-    difficult = np.array([d for a in annotations for d in a.difficult], bool)
+    names_of_objects, edges, marks = [], [], []
+    for annotation in annotations:
+        names_of_objects += annotation.names
+        edges += annotation.boxes
+        marks += annotation.difficult
+    raw = np.array(edges, np.float64).reshape(-1, 4)
+    label_of = {name: label for label, name in enumerate(class_names)}
+    labels = np.array([label_of.get(name, NO_LABEL) for name in names_of_objects], np.int64)
+    difficult = np.array(marks, bool)
 
+    # Their places in the decoded images.
     numbered = np.isfinite(raw).all(1)
     if format.in_pixels and numbered.any() and raw[numbered].max() <= 1:
         problem = f"{format.name}'s boxes are in pixels, not in parts of the image"
         raise ConfigError(f"{root}: no number of a box is above 1; {problem}")
     boxes, sound, over, shown = _placed(format, flag, root, files, annotations, raw, owner, sizes)
+
+    # What is wrong with some.
     sides = np.tile(shown, 2)[owner]
     beyond = (over > np.maximum(_ROUNDING, OVERSHOOT * sides)).any(1)
     slightly = (over > np.maximum(_ROUNDING, _ROUNDED_PART * sides)).any(1) & ~beyond
@@ -151,11 +156,14 @@ def place(
         check.leave_out(
             flag, names, f"{len(raw)} boxes", problem, remedy, done, count=int(bad.sum())
         )
+
+    # The sound ones.
     objects = {"boxes": boxes[sound], "labels": labels[sound], "difficult": difficult[sound]}
     counts = np.bincount(owner[sound], minlength=len(files))
-    return {
-        name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in objects.items()
-    }, shown
+    ragged = {}
+    for name, values in objects.items():
+        ragged[name] = tf.RaggedTensor.from_row_lengths(values, counts)
+    return ragged, shown
 
 
 def _placed(format, flag, root, files, annotations, raw, owner, sizes):
@@ -167,11 +175,9 @@ def _placed(format, flag, root, files, annotations, raw, owner, sizes):
     stored, tags = sizes[:, :2], sizes[:, 2]
     shown = np.where(tags[:, None] >= 5, stored[:, ::-1], stored)
     annotated = np.array([annotation.size for annotation in annotations])
-    has_size, as_shown, as_stored = (
-        (annotated > 0).all(1),
-        *((annotated == size).all(1) for size in (shown, stored)),
-    )
-    as_stored &= ~as_shown
+    has_size = (annotated > 0).all(1)
+    as_shown = (annotated == shown).all(1)
+    as_stored = (annotated == stored).all(1) & ~as_shown
     for chosen, message in (
         (
             tags > 1,

@@ -234,20 +234,15 @@ def delimiter_of(path: str) -> str:
     """Returns what separates the cells of a table of boxes, by its header; '' if the file is none."""
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            header = (
-                file.read(_LONGEST_HEADER)
-                .decode("utf-8-sig", "replace")
-                .lstrip()
-                .partition("\n")[0]
-            )
+            beginning = file.read(_LONGEST_HEADER).decode("utf-8-sig", "replace")
     except tf.errors.OpError:
         return ""
-    wanted = {"filename", "class", *CORNERS}
-    titles = {
-        sign: {title.strip().lower() for title in header.replace('"', "").split(sign)}
-        for sign in _DELIMITERS
-    }
-    return next((sign for sign, found in titles.items() if wanted <= found), "")
+    header = beginning.lstrip().partition("\n")[0].replace('"', "")
+    for sign in _DELIMITERS:
+        titles = {title.strip().lower() for title in header.split(sign)}
+        if {"filename", "class", *CORNERS} <= titles:
+            return sign
+    return ""
 
 
 def is_split(name: str) -> bool:
@@ -257,8 +252,11 @@ def is_split(name: str) -> bool:
 
 def class_names(annotations: Mapping[str, Annotation | str]) -> tuple[str, ...]:
     """Returns the names in all annotations, sorted."""
-    readable = (each for each in annotations.values() if isinstance(each, Annotation))
-    return tuple(sorted({name for annotation in readable for name in annotation.names if name}))
+    class_names = set()
+    for annotation in annotations.values():
+        if isinstance(annotation, Annotation):
+            class_names.update(annotation.names)
+    return tuple(sorted(filter(None, class_names)))
 
 
 def lists_in(folder: str) -> dict[str, str]:
@@ -288,43 +286,41 @@ def read_list(path: str, keys: Collection[str]) -> tuple[list[str], str]:
     for line in filter(None, map(str.strip, lines)):
         # Names may have blanks, and something may follow them: the longest beginning that is a name counts.
         beginnings = (line, line.rsplit(None, 1)[0], line.split(None, 1)[0])
-        name, named = next(
-            ((b, k) for b in beginnings if (k := _find(b, keys, depth)) is not None), (line, line)
-        )
-        keys_of_lines.append(named)
+        for name in beginnings:
+            key_of_line = _find(name, keys, depth)
+            if key_of_line is not None:
+                break
+        else:
+            name = key_of_line = line
+        keys_of_lines.append(key_of_line)
         rest = line[len(name) :].strip()
-        if (
-            rest and _find(rest, keys, depth) != named
-        ):  # some lists name the annotation behind the image
+        # Some lists name the annotation behind the image.
+        if rest and _find(rest, keys, depth) != key_of_line:
             followed.append(line)
-    where = (
-        f"in {len(followed)} of {len(keys_of_lines)} lines, e.g. {shown(followed[0])}"
-        if followed
-        else ""
-    )
-    remark = (
-        f"{path}: only the names of images are read, not what follows them {where}"
-        if followed
-        else ""
-    )
+    remark = ""
+    if followed:
+        where = f"in {len(followed)} of {len(keys_of_lines)} lines, e.g. {shown(followed[0])}"
+        remark = f"{path}: only the names of images are read, not what follows them {where}"
     return list(dict.fromkeys(keys_of_lines)), remark
 
 
 def kind(folders: Sequence[str]) -> tuple[str, ...] | None:
     """Returns the kind of files that the innermost folder with such a name is for: IMAGES, ANNOTATIONS or None."""
-    lower = map(str.lower, reversed(folders))
-    return next((kind for name in lower for kind in (IMAGES, ANNOTATIONS) if name in kind), None)
+    for name in map(str.lower, reversed(folders)):
+        for usual_names in (IMAGES, ANNOTATIONS):
+            if name in usual_names:
+                return usual_names
+    return None
 
 
 def folders(data: DataConfig, root: str, images: Mapping[str, str]) -> dict[str, list[str]]:
     """Returns {split: keys} of the folders at the top; if these are no splits, all images are `train`."""
     keys = sorted(images)
-    splits = {
-        split: [keys[row] for row in rows]
-        for split, rows in table.split_folders(keys, data).items()
-    }
+    splits = {}
+    for split, rows in table.split_folders(keys, data).items():
+        splits[split] = [keys[row] for row in rows]
     splits = splits or {"train": keys}
-    used = {key for of_split in splits.values() for key in of_split}
+    used = set().union(*splits.values())
     beside = [images[key] for key in images if key not in used]
     warn(
         root,
@@ -355,9 +351,12 @@ def _find(name, keys, depth):
     folders = [folder for folder in folders if folder not in ("", ".") and not kind([folder])]
     stem, extension = os.path.splitext(file)
     stems = (file, stem) if extension.lower() in (*walk.EXTENSIONS, ".xml") else (file,)
-    ends = [folders[start:] for start in range(max(0, len(folders) - depth), len(folders) + 1)]
-    paths = ("/".join([*end, stem]) for end in ends for stem in stems)
-    return next((path for path in paths if path in keys), None)
+    for start in range(max(0, len(folders) - depth), len(folders) + 1):
+        for stem in stems:
+            path = "/".join([*folders[start:], stem])
+            if path in keys:
+                return path
+    return None
 
 
 def _by_key(root, names, kind):

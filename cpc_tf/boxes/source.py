@@ -18,7 +18,7 @@ from cpc_tf.data.records import Records
 from cpc_tf.data.source import Examples, Select
 
 
-class Objects(NamedTuple):
+class ObjectTable(NamedTuple):
     """Which objects the images of a source have, in the order of `ordered`."""
 
     names: list[str]  # of the images
@@ -26,13 +26,13 @@ class Objects(NamedTuple):
     labels: np.ndarray  # int64 [objects]
     difficult: np.ndarray  # bool [objects]
 
-    def of(self, names: Collection[str]) -> Objects:
+    def with_names(self, names: Collection[str]) -> ObjectTable:
         """Returns the images that have one of some names, and their objects."""
         wanted = np.array([name in names for name in self.names], bool)
         chosen = wanted[self.images]  # [objects]
         images = (np.cumsum(wanted) - 1)[self.images[chosen]]
         image_names = [name for name in self.names if name in names]
-        return Objects(image_names, images, self.labels[chosen], self.difficult[chosen])
+        return ObjectTable(image_names, images, self.labels[chosen], self.difficult[chosen])
 
 
 class Sizes(NamedTuple):
@@ -68,14 +68,14 @@ class DetectionSource(Examples):
     category_ids: Mapping[str, int] = MappingProxyType({})
 
     @functools.cached_property
-    def objects(self) -> Objects:
+    def objects(self) -> ObjectTable:
         """Which objects its images have; the first use may read all examples, without decoding an image."""
         examples = self.ordered().map(
             lambda example: [example[name] for name in ("name", "labels", "difficult")]
         )
         names, labels, difficult = zip(*examples.as_numpy_iterator())
         images = np.repeat(np.arange(len(names)), [len(of_image) for of_image in labels])
-        return Objects(
+        return ObjectTable(
             [name.decode() for name in names],
             images,
             np.concatenate(labels),
@@ -104,12 +104,10 @@ class Named(DetectionSource):
     """
 
     def __init__(self, source: DetectionSource, names: Collection[str]):
-        self.class_names, self.intensity_range, self._source = (
-            source.class_names,
-            source.intensity_range,
-            source,
-        )
-        self.objects = source.objects.of({*names})
+        self.class_names = source.class_names
+        self.intensity_range = source.intensity_range
+        self._source = source
+        self.objects = source.objects.with_names({*names})
         self.num_examples = len(self.objects.names)
         pairs = tf.lookup.KeyValueTensorInitializer(
             tf.constant([*names]), tf.ones([len(names)], tf.int32)
@@ -121,11 +119,9 @@ class Named(DetectionSource):
         examples = self._counted(
             self._source.stream(seed, epoch * self._source.num_examples), start, done
         )
-        return (
-            examples
-            if select is None
-            else examples.filter(lambda example: select(example["counter"]))
-        )
+        if select is None:
+            return examples
+        return examples.filter(lambda example: select(example["counter"]))
 
     def ordered(self) -> tf.data.Dataset:
         return self._counted(self._source.ordered(), 0, 0)

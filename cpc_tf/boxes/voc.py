@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import unicodedata
 import xml.etree.ElementTree as ET
@@ -78,15 +79,17 @@ def lists(root: str, class_names: Sequence[str], files: Iterable[str] = ()) -> d
                 f"{path}: is no folder; without it, folders are the splits, or all images are train"
             )
     if tf.io.gfile.isdir(folder) and (path_of := layout.lists_in(folder)):
-        of_one_class = {f"{name}_{other}" for name in class_names for other in path_of}
+        of_one_class = {"_".join(pair) for pair in itertools.product(class_names, path_of)}
         return {name: path for name, path in path_of.items() if name not in of_one_class}
     if tf.io.gfile.isdir(parent) and (misplaced := walk.files(parent, (".txt",))):
         raise ConfigError(
             f"{parent}/{misplaced[0]}: lists of splits are {_SETS}/NAME.txt; move it there"
         )
-    tops = {
-        parts[0] for parts in (file.split("/")[:-1] for file in files) if layout.kind(parts[1:2])
-    }
+    tops = set()
+    for file in files:
+        folders = file.split("/")[:-1]
+        if layout.kind(folders[1:2]):
+            tops.add(folders[0])
     for top in sorted(tops):
         if tf.io.gfile.isdir(f"{root}/{top}/{_PARENT}"):
             raise ConfigError(

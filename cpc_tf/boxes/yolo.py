@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import math
 import os
 import re
@@ -38,21 +39,16 @@ FORMAT = Format(
 )
 _LABEL = re.compile(r"[0-9]{1,9}(\.0*)?")
 _LARGEST = 1 + geometry.OVERSHOOT  # parts of the image; larger numbers are pixels
-_NO_ANNOTATIONS = (
-    "classes",
-    "trainval",
-    "readme",
-    "notes",
-)  # text files beside images, as are lists of splits
+# Text files beside images, as are lists of splits.
+_NO_ANNOTATIONS = ("classes", "trainval", "readme", "notes")
 
 
-class Rows(NamedTuple):
+class TextLines(NamedTuple):
     """The unchecked lines of a text file."""
 
     labels: list[int]
-    boxes: list[
-        list[float]
-    ]  # (ymin, xmin, ymax, xmax) in parts of the image; NaN where there are no sound numbers
+    # (ymin, xmin, ymax, xmax) in parts of the image; NaN where there are no sound numbers
+    boxes: list[list[float]]
     polygons: int  # how many lines have a polygon in place of a box
     large: int  # how many have numbers above 1, so that they cannot be in parts
 
@@ -76,11 +72,9 @@ def read(data: DataConfig) -> Annotated:
     described = read_names(root)
     parse_rows = functools.partial(parse, keypoints=described.keypoints)
     parsed = layout.parsed(root, _texts(root, images), parse_rows)
-    rows = {key: each for key, each in parsed.items() if isinstance(each, Rows)}
-    total, large = (
-        sum(len(each.boxes) for each in rows.values()),
-        sum(each.large for each in rows.values()),
-    )
+    rows = {key: each for key, each in parsed.items() if isinstance(each, TextLines)}
+    total = sum(len(each.boxes) for each in rows.values())
+    large = sum(each.large for each in rows.values())
     if 2 * large > total:
         problem = f"{large} of {total} boxes have numbers above 1"
         raise ConfigError(
@@ -93,21 +87,20 @@ def read(data: DataConfig) -> Annotated:
         polygons,
         len(rows),
     )
-    annotations = {**parsed, **_named(data, rows, described)}
-    used = {name for key in rows for name in annotations[key].names if name}
+    annotations = {**parsed, **_with_class_names(data, rows, described)}
+    used = set().union(*(annotations[key].names for key in rows)) - {""}
     class_names = tuple(sorted(used, key=None if described.names else int))
     parts = _parts(root, images, described.splits)
-    lists = (
-        {}
-        if parts
-        else {n: path for n, path in layout.lists_in(root).items() if layout.is_split(n)}
-    )
+    lists = {}
+    if not parts:
+        at_top = layout.lists_in(root).items()
+        lists = {name: path for name, path in at_top if layout.is_split(name)}
     if not parts and not lists:
         parts = layout.folders(data, root, images)
     return Annotated(FORMAT, root, images, annotations, class_names, lists, parts)
 
 
-def parse(text: bytes, keypoints: bool = False) -> Rows:
+def parse(text: bytes, keypoints: bool = False) -> TextLines:
     """Reads a text file. A line without four sound numbers has a box of NaN, and is no error.
 
     Args:
@@ -142,7 +135,7 @@ def parse(text: bytes, keypoints: bool = False) -> Rows:
             edges = [y - height / 2, x - width / 2, y + height / 2, x + width / 2]
         labels.append(int(float(label)))
         boxes.append(edges)
-    return Rows(labels, boxes, polygons, large)
+    return TextLines(labels, boxes, polygons, large)
 
 
 def _number(text):
@@ -186,7 +179,7 @@ def _parts(
                 keys += [key for key, image in images.items() if image.startswith(f"{place}/")]
         if keys:
             parts[split] = sorted(set(keys))
-    used = collections.Counter(key for keys in parts.values() for key in keys)
+    used = collections.Counter(itertools.chain(*parts.values()))
     twice = [images[key] for key, count in used.items() if count > 1]
     warn(root, "%d of %d images are in several splits of data.yaml: %s", twice, len(images))
     rest = [image for key, image in images.items() if parts and key not in used]
@@ -196,8 +189,8 @@ def _parts(
     return parts
 
 
-def _named(
-    data: DataConfig, rows: Mapping[str, Rows], described: Description
+def _with_class_names(
+    data: DataConfig, rows: Mapping[str, TextLines], described: Description
 ) -> dict[str, Annotation]:
     """Returns {key: annotation}, with the names of the classes."""
     annotations, unknown = {}, []
@@ -210,11 +203,8 @@ def _named(
         boxes = [edges if name else [NAN] * 4 for name, edges in zip(names, each.boxes)]
         annotations[key] = Annotation(names, boxes, [False] * len(boxes), UNKNOWN_SIZE)
     total = sum(len(each.labels) for each in rows.values())
-    problem, remedy = (
-        f"have a class that {described.file} does not name",
-        "add it there, or repair them",
-    )
-    check.leave_out(data.flag, unknown, f"{total} boxes", problem, remedy)
+    problem = f"have a class that {described.file} does not name"
+    check.leave_out(data.flag, unknown, f"{total} boxes", problem, "add it there, or repair them")
     return annotations
 
 
@@ -223,9 +213,8 @@ class Description(NamedTuple):
 
     file: str = ""  # with the names of the classes
     names: Mapping[int, str] = MappingProxyType({})  # {number: name}; empty: no file has them
-    splits: Mapping[str, list[str]] = MappingProxyType(
-        {}
-    )  # {split: folders or lists of images, relative to the root}
+    # {split: folders or lists of images, relative to the root}
+    splits: Mapping[str, list[str]] = MappingProxyType({})
     keypoints: bool = False  # whether the annotations have keypoints behind the boxes
 
 
@@ -309,14 +298,13 @@ def _places(root: str, items: list[tuple[str, str]]) -> Iterator[str]:
         place = place[len(root) :] if place.startswith(f"{root}/") else place
         parts = [part for part in place.split("/") if part not in ("", ".", "..")]
         # Some are written from folders above the root. `images` alone is no end of train/images: it may hold all.
-        starts = [
-            n
-            for n in range(len(parts))
-            if not n or any(not layout.kind([part]) for part in parts[n:])
-        ]
-        ends = ("/".join(parts[start:]) for start in starts)
-        if present := next((end for end in ends if tf.io.gfile.exists(f"{root}/{end}")), None):
-            yield present
+        for start in range(len(parts)):
+            end = parts[start:]
+            if start and all(layout.kind([part]) for part in end):
+                continue
+            if tf.io.gfile.exists(f"{root}/{'/'.join(end)}"):
+                yield "/".join(end)
+                break
 
 
 def _text(path):

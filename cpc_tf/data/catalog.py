@@ -216,7 +216,9 @@ def summarized(data: DataConfig, used: Sequence[SplitSummary], lines: Sequence[s
         if data.origin != data.dataset != PicturesConfig().dataset:
             flag = data.flag.partition("=")[0]
             lines.append(f"not used: --dataset={data.dataset}, since {flag} is given")
-    notes = [note for part in used for note in part.about.notes]
+    notes = []
+    for part in used:
+        notes += part.about.notes
     notes += [f"left out: {part.about.bare}" for part in used if part.about.bare]
     text = [*map(_described, used), *dict.fromkeys(notes), *lines, *_unused(used)]
     if len(text) > MOST_LINES - 1:
@@ -225,44 +227,41 @@ def summarized(data: DataConfig, used: Sequence[SplitSummary], lines: Sequence[s
 
 
 def _described(part):
-    alias = (
-        f" (found as {escaped(part.about.split)})"
-        if part.about.split not in ("", part.split)
-        else ""
-    )
+    alias = ""
+    if part.about.split not in ("", part.split):
+        alias = f" (found as {escaped(part.about.split)})"
     start = f"--{part.flag}={part.split}{alias}: {part.images} images"
     if part.counts:
         objects = f", {sum(part.counts.values())} {part.unit}" if part.unit != "images" else ""
         return f"{start}{objects} of {classes.described(part.counts)}"
     if part.classes:
         return f"{start} of {part.classes} classes, not counted since all records would have to be read"
-    return f"{start} without labels" + (
-        f": {part.about.unlabelled}" if part.about.unlabelled else ""
-    )
+    reason = f": {part.about.unlabelled}" if part.about.unlabelled else ""
+    return f"{start} without labels{reason}"
 
 
 def _unused(used):
     """Returns lines on the splits of the dataset that the run does not use."""
-    named = {part.about.split or part.split for part in used}
-    # The parts of train[:10%]+test, too.
-    words = {
-        word for name in named for word in (name, *re.split(r"(?:\[[^\]]*\])?\s*(?:\+\s*|$)", name))
-    }
-    rest = {
-        name: count
-        for part in used
-        for name, count in part.about.splits.items()
-        if name not in words
-    }
-    others = [
-        f"{name} ({count} images)" for name, count in rest.items() if not names.is_unlabelled(name)
-    ]
-    lines = (
-        [f"not used: the split{'s' if len(others) > 1 else ''} {listed(others)}"] if others else []
-    )
-    for name, count in rest.items():
+    used_names = set()
+    for part in used:
+        name = part.about.split or part.split
+        # The parts of train[:10%]+test, too.
+        used_names |= {name, *re.split(r"(?:\[[^\]]*\])?\s*(?:\+\s*|$)", name)}
+    unused = {}
+    for part in used:
+        for name, count in part.about.splits.items():
+            if name not in used_names:
+                unused[name] = count
+
+    others, lines = [], []
+    for name, count in unused.items():
         if names.is_unlabelled(name):
             lines.append(
                 f"not used: {count} images without labels; pre-training takes them by --split={name}"
             )
+        else:
+            others.append(f"{name} ({count} images)")
+    if others:
+        word = "splits" if len(others) > 1 else "split"
+        lines.insert(0, f"not used: the {word} {listed(others)}")
     return lines

@@ -104,14 +104,13 @@ def look(table: Table, rows: Sequence[int]) -> np.ndarray:
         is_whole = found.shape == (len(unseen), FINDINGS) and found.dtype == np.int64
         return is_whole and bool(np.isin(found[:, STATE], (SOUND, BROKEN, HUGE)).all())
 
+    def find():
+        return {"found": _check(table.root, paths, limit)}
+
     if unseen:
-        key, find = (
-            table.key(f"{_RULES} {limit}", unseen),
-            lambda: {"found": _check(table.root, paths, limit)},
-        )
-        table.looked[unseen] = files.remember(
-            "checked_folders", key, find, is_sound, place=table.cache_dir
-        )["found"]
+        key = table.key(f"{_RULES} {limit}", unseen)
+        cached = files.remember("checked_folders", key, find, is_sound, place=table.cache_dir)
+        table.looked[unseen] = cached["found"]
     return table.looked[rows]
 
 
@@ -148,9 +147,8 @@ def _check(root, paths, max_megapixels):
     """Returns what is found of each file, int64 [paths, FINDINGS]."""
 
     def digest(encoded, is_deep):
-        pixels = decode(
-            encoded
-        )  # what is hashed depends on it, or the decoding would be optimized away
+        # What is hashed depends on it, or the decoding would be optimized away.
+        pixels = decode(encoded)
         count = tf.strings.as_string(tf.size(pixels))
         # How values of more than 8 bits become 8 is not known yet.
         content = tf.cond(
@@ -246,9 +244,8 @@ def measured(files: Iterable[tf.Tensor]) -> IntensityRange:
     """Returns the intensity range of encoded images, without the outermost thousandth at both ends."""
     random, samples = np.random.default_rng(0), [np.zeros(0, np.float32)]
     for encoded in files:
-        with contextlib.suppress(
-            tf.errors.OpError, UnicodeDecodeError
-        ):  # broken, in a split that is not used here
+        # Broken, in a split that is not used here.
+        with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):
             pixels = values(encoded).numpy().reshape(-1, 3)
             samples.append(pixels[random.integers(len(pixels), size=_PIXELS)].ravel())
     sample = np.concatenate(samples)

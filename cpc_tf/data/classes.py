@@ -41,7 +41,7 @@ class Classes(NamedTuple):
     trouble: str
 
 
-def named(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
+def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
     """Returns the classes of some splits together: the folders at the top of each, except unlabelled ones.
 
     Args:
@@ -54,59 +54,73 @@ def named(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
         meant[table.splits[split]] = True
     chosen = [split for split in chosen if not names.is_unlabelled(split)]
     spellings, empty, strange = {}, [], []
+
+    # The class of each picture as its folder or table spells it.
     for split, base in _bases(table, chosen).items():
         rows = table.splits[split]
         if table.labels is None:
             classes = _tops(table, rows, base)
             in_folders = np.array(["/" in name[len(base) :] for name in table.names[rows]], bool)
             # A test that is drawn has the folders of `train`.
-            filled = {
-                name[len(base) :].partition("/")[0] for name in table.names if name.startswith(base)
-            }
-            there = walk.folders(f"{table.root}/{base}".rstrip("/"))
-            empty += [f"{base}{top}" for top in there if top not in filled]
-            odd = {top for top in classes if names.is_doubtful(top)}
-            strange += [f"{base}{top}" for top in sorted(odd)]
+            below_base = (name for name in table.names if name.startswith(base))
+            filled = {name[len(base) :].partition("/")[0] for name in below_base}
+            folders = walk.folders(f"{table.root}/{base}".rstrip("/"))
+            empty += [f"{base}{top}" for top in folders if top not in filled]
+            doubtful_tops = {top for top in classes if names.is_doubtful(top)}
+            strange += [f"{base}{top}" for top in sorted(doubtful_tops)]
             if doubtful == LEFT_OUT:
-                classes = np.array(["" if text in odd else text for text in classes], object)
+                classes = np.array(["" if top in doubtful_tops else top for top in classes], object)
             meant[rows[in_folders & (classes == "")]] = True
             spellings[split] = {*classes} - {""}
         else:
             classes = strata(table, [split])[rows]
             meant[rows[classes == ""]] = True
-            spellings[split] = {text for labels in table.labels[rows] for text in labels or ()}
+            spellings[split] = set()
+            for labels in table.labels[rows]:
+                spellings[split].update(labels or ())
             strange += sorted(filter(names.is_doubtful, spellings[split]))
         texts[rows] = classes
+
+    # The classes that these spellings mean.
     trouble = ""
     try:
         class_names, number_of, lines = match(spellings)
     except ValueError as error:
         class_names, number_of, lines, trouble = (), {}, (), str(error)
     keys = {*map(names.key, class_names)}
-    last = {name: name.rpartition("/")[2] for name in empty}
-    strange += [
-        name
-        for name, top in last.items()
-        if names.key(top) not in keys and not names.is_unlabelled(top)
-    ]
+    for name in dict.fromkeys(empty):
+        top = name.rpartition("/")[2]
+        if names.key(top) not in keys and not names.is_unlabelled(top):
+            strange.append(name)
     if len(class_names) < 2:  # One folder does not distinguish anything.
-        word, words = (
-            ("class folder", "class folders") if table.labels is None else ("class", "classes")
-        )
+        if table.labels is None:
+            word, words = "class folder", "class folders"
+        else:
+            word, words = "class", "classes"
         why = f"{class_names[0]} is its only {word}" if class_names else f"no {words} in it"
         class_names, trouble, number_of = (), trouble or why, {}
+
+    # The labels, as indices of classes or as one column a class.
     labels = np.array([number_of.get(text, NO_LABEL) for text in texts], np.int64)
     labelled = labels != NO_LABEL
     if table.multi_label and class_names:
-        labels, labelled = (
-            np.zeros([len(texts), len(class_names)], np.float32),
-            np.zeros(len(texts), bool),
-        )
-        for row in (row for split in chosen for row in table.splits[split]):
-            labelled[row] = table.labels[row] is not None
-            labels[row, [number_of[text] for text in table.labels[row] or ()]] = 1
-    unique = [*dict.fromkeys(empty)], [*dict.fromkeys(strange)]
-    return Classes(class_names, labels, labelled, meant, *unique, lines, trouble)
+        labels = np.zeros([len(texts), len(class_names)], np.float32)
+        labelled = np.zeros(len(texts), bool)
+        for split in chosen:
+            for row in table.splits[split]:
+                labelled[row] = table.labels[row] is not None
+                labels[row, [number_of[text] for text in table.labels[row] or ()]] = 1
+
+    return Classes(
+        class_names,
+        labels,
+        labelled,
+        meant,
+        [*dict.fromkeys(empty)],
+        [*dict.fromkeys(strange)],
+        lines,
+        trouble,
+    )
 
 
 def strata(table: Table, splits: Sequence[str]) -> np.ndarray:
@@ -181,11 +195,9 @@ def match(
             key = names.key(name)
             if key in here:
                 pair = f"{quoted(here[key], name)} and {quoted(name, here[key])}"
-                same = (
-                    "are one number"
-                    if names.is_number(name)
-                    else "differ only in capitals, accents or spaces"
-                )
+                same = "differ only in capitals, accents or spaces"
+                if names.is_number(name):
+                    same = "are one number"
                 why = f"its classes {pair} in {split} {same}; make them one"
                 raise ValueError(why)
             here[key] = name
@@ -196,8 +208,10 @@ def match(
                 )
     class_names = tuple(sorted(name_of.values()))
     number = {name: index for index, name in enumerate(class_names)}
-    spelled = {name for split_names in spellings.values() for name in split_names}
-    number_of = {name: number[name_of[names.key(name)]] for name in spelled}
+    number_of = {}
+    for split_names in spellings.values():
+        for name in split_names:
+            number_of[name] = number[name_of[names.key(name)]]
     return class_names, number_of, tuple(lines)
 
 

@@ -45,11 +45,9 @@ def find(name: str, data_dir: str) -> tfds.core.DatasetBuilder:
     except tfds.core.DatasetNotFoundError as error:
         builders = tfds.list_builders(with_community_datasets=False)
         close = difflib.get_close_matches(name.split("/")[0].split(":")[0], builders, n=3)
-        hint = (
-            f"did you mean {' or '.join(close)}?"
-            if close
-            else "see tensorflow.org/datasets/catalog."
-        )
+        hint = "see tensorflow.org/datasets/catalog."
+        if close:
+            hint = f"did you mean {' or '.join(close)}?"
         hint += " Your own images are --dataset=folder:PATH"
         raise ConfigError(f"--dataset={name}: no such dataset; {hint}") from error
     except ValueError as error:
@@ -129,10 +127,8 @@ def _one_line(name, error):
 @contextlib.contextmanager
 def quiet(progress: bool = False):
     """Mutes what TFDS logs and prints, and its progress bars unless `progress`."""
-    verbosity, had_bars = (
-        logging.get_verbosity(),
-        getattr(tqdm_utils, "_active", True),
-    )  # no function tells
+    verbosity = logging.get_verbosity()
+    had_bars = getattr(tqdm_utils, "_active", True)  # no function tells
     logging.set_verbosity(logging.ERROR)
     if not progress:
         tfds.disable_progress_bar()
@@ -160,9 +156,8 @@ class TfdsSource(Records, Source):
                 sixteen_bit, builder.name, self._some(builder), self.num_examples
             )
         # TFDS gives all splits the same features: unlabelled ones carry label -1, here as in stl10.
-        bare = next(
-            (part for part in map(str.strip, split.split("+")) if part.startswith(_UNLABELLED)), ""
-        )
+        parts = map(str.strip, split.split("+"))
+        bare = next((part for part in parts if part.startswith(_UNLABELLED)), "")
         if bare:
             self.about = self.about._replace(
                 unlabelled=f"{bare} is a usual name for images without labels"
@@ -213,9 +208,8 @@ class TfdsSource(Records, Source):
             examples = builder.as_dataset(
                 split=split, decoders={self._image: tfds.decode.SkipDecoding()}
             )
-            yield from (
-                example[self._image] for example in examples.take(check.MEASURED // len(splits) + 1)
-            )
+            for example in examples.take(check.MEASURED // len(splits) + 1):
+                yield example[self._image]
 
 
 class IndexedRecords(IndexedSource):
@@ -224,12 +218,10 @@ class IndexedRecords(IndexedSource):
     def __init__(self, source: TfdsSource):
         self.num_examples, self.class_names = source.num_examples, source.class_names
         self.intensity_range = source.intensity_range
-        self.names, self.identities, self.labels, self._parse = (
-            source.names,
-            source.identities,
-            source.labels,
-            source._parse,
-        )
+        self.names = source.names
+        self.identities = source.identities
+        self.labels = source.labels
+        self._parse = source._parse
         self._paths, self._pieces = tf.constant(source._files), tf.constant(source.index.pieces)
         self._offsets = tf.constant(source.index.offsets)
 

@@ -58,13 +58,16 @@ def decode(
     def other():
         is_gif = tf.equal(tf.strings.substr(encoded, 0, len(_GIF)), _GIF)
         by_pillow = functools.partial(pillow.pixels, intensity_range=intensity_range)
-        return tf.cond(
-            is_gif,
-            lambda: tf.io.decode_image(encoded, channels=3, expand_animations=False),
-            lambda: _decode_bmp(encoded)
-            if portable
-            else _by_pillow(by_pillow, encoded, tf.uint8, [None, None, 3]),
-        )
+
+        def gif():
+            return tf.io.decode_image(encoded, channels=3, expand_animations=False)
+
+        def no_gif():
+            if portable:
+                return _decode_bmp(encoded)
+            return _by_pillow(by_pillow, encoded, tf.uint8, [None, None, 3])
+
+        return tf.cond(is_gif, gif, no_gif)
 
     image = _by_format(
         encoded,
@@ -72,9 +75,8 @@ def decode(
         png=lambda: _decode_png(encoded, intensity_range),
         other=other,
     )
-    image = _turn(
-        image, _exif_orientation(encoded, lambda: tf.constant(1))
-    )  # what Pillow decodes it turns itself
+    # What Pillow decodes it turns itself.
+    image = _turn(image, _exif_orientation(encoded, lambda: tf.constant(1)))
     return tf.ensure_shape(image, [None, None, 3])
 
 
@@ -150,9 +152,8 @@ def header(encoded: tf.Tensor) -> Header:
 def is_png(encoded: tf.Tensor) -> tf.Tensor:
     """Returns whether a file begins as a PNG and is long enough to have a header."""
     # Past the end, `substr` raises an error with all bytes of the file, which Python cannot turn into text.
-    return tf.equal(tf.strings.substr(encoded, 0, len(_PNG)), _PNG) & (
-        tf.strings.length(encoded) >= 25
-    )
+    has_signature = tf.equal(tf.strings.substr(encoded, 0, len(_PNG)), _PNG)
+    return has_signature & (tf.strings.length(encoded) >= 25)
 
 
 def png_header(encoded: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -195,9 +196,8 @@ def _turn(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
     """Turns a decoded image: uint8 [H, W, 3] -> [H, W, 3], or [W, H, 3] for orientations 5 to 8."""
 
     def turned():
-        rows, columns = (
-            tf.reduce_any(orientation == those) for those in ([3, 4, 7, 8], [2, 3, 6, 7])
-        )
+        rows = tf.reduce_any(orientation == [3, 4, 7, 8])
+        columns = tf.reduce_any(orientation == [2, 3, 6, 7])
         upright = tf.cond(orientation >= 5, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
         return tf.raw_ops.Reverse(tensor=upright, dims=tf.stack([rows, columns, False]))
 
@@ -279,9 +279,8 @@ def _orientation_in(block: tf.Tensor) -> tf.Tensor:
 
     start = tf.maximum(at(4, 4), 8)  # of the list
     tags = data[start + 2 : start + 2 + 12 * at(start, 2)]
-    tags = tf.reshape(
-        tags[: tf.size(tags) // 12 * 12], [-1, 12]
-    )  # [tags, (number 2, type 2, count 4, value 4)]
+    tags = tags[: tf.size(tags) // 12 * 12]
+    tags = tf.reshape(tags, [-1, 12])  # [tags, (number 2, type 2, count 4, value 4)]
     kind = number(tags[:, 2:4])
     value = tf.where(kind == _SHORT, number(tags[:, 8:10]), number(tags[:, 8:12]))
     sound = (

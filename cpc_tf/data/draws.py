@@ -20,7 +20,7 @@ from cpc_tf.data import check, walk
 from cpc_tf.data.table import Table
 
 Item = TypeVar("Item", bound=Hashable)
-Together = Mapping[int, int]  # {row: the first row of its group}, without those that are alone
+Groups = Mapping[int, int]  # {row: the first row of its group}, without those that are alone
 _END = 4096  # bytes at the end of a file, which tell most files of one size apart
 _NOTHING: Mapping = types.MappingProxyType({})
 
@@ -50,17 +50,17 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
         for last in (_END, None):
             candidates = [row for group in alike for row in group]
             digests = walk.in_threads(lambda row, last=last: digest(row, last), candidates)
-            alike = _several(
-                ((int(table.stats[row, 0]), text), row) for row, text in zip(candidates, digests)
-            )
-        first_of = {row: min(group) for group in alike for row in group}
+            sizes = [int(table.stats[row, 0]) for row in candidates]
+            alike = _several(zip(zip(sizes, digests), candidates))
+        first_of = {}
+        for group in alike:
+            first_of.update(dict.fromkeys(group, min(group)))
         places = np.searchsorted(rows, [[*first_of], [*first_of.values()]]).astype(np.int64)
         return {"copies": places[0], "firsts": places[1]}
 
     def is_sound(copies: np.ndarray, firsts: np.ndarray) -> bool:
-        return copies.shape == firsts.shape and all(
-            check.are_places(places, len(rows)) for places in (copies, firsts)
-        )
+        are_places = check.are_places(copies, len(rows)) and check.are_places(firsts, len(rows))
+        return copies.shape == firsts.shape and are_places
 
     result = files.remember(
         "copies", table.key("copies 2", rows), find, is_sound, place=table.cache_dir
@@ -87,16 +87,12 @@ def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
         for row, first in first_of.items()
         if label_of[row] != label_of[first]
     ]
-    be = (
-        "images have other labels than a copy"
-        if len(apart) > 1
-        else "image has another label than a copy"
-    )
-    return (
-        [f"{len(apart)} {be}: {listed(apart)}; remove one of each, or correct its label"]
-        if apart
-        else []
-    )
+    if not apart:
+        return []
+    text = "images have other labels than a copy"
+    if len(apart) == 1:
+        text = "image has another label than a copy"
+    return [f"{len(apart)} {text}: {listed(apart)}; remove one of each, or correct its label"]
 
 
 def same_pictures(
@@ -114,14 +110,16 @@ def same_pictures(
     Raises:
       ConfigError: a file cannot be read.
     """
-    there = [row for row in (rows if decoded is None else decoded) if table.stats[row, 0] > 0]
-    digests = check.look(table, there)[:, check.PIXELS].tolist()
-    groups = _several((digest, row) for digest, row in zip(digests, there) if digest)
-    by_pixels = {row: group[0] for group in groups for row in group}
+    candidates = rows if decoded is None else decoded
+    candidates = [row for row in candidates if table.stats[row, 0] > 0]
+    digests = check.look(table, candidates)[:, check.PIXELS].tolist()
+    by_pixels = {}
+    for group in _several((digest, row) for digest, row in zip(digests, candidates) if digest):
+        by_pixels.update(dict.fromkeys(group, group[0]))
     return joined(copies(table, rows), by_pixels)
 
 
-def together(table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None) -> Together:
+def groups_of(table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None) -> Groups:
     """Returns which of some rows, ascending, are drawn together: the same pictures, and groups of the table.
 
     Args:
@@ -178,24 +176,28 @@ def last_part(
         for number in within[group]:
             left[number] -= 1
 
+    def is_free(group):
+        """Returns whether each class of the group keeps another group."""
+        return all(left[number] > 1 for number in within[group])
+
+    # The smallest class first.
     for number in sorted(range(len(sizes)), key=lambda number: sum(sizes[number].values())):
         groups = sizes[number]
-        missing = max(1, round(part * sum(groups.values()))) - sum(
-            groups[group] for group in groups if group in taken
-        )
+        wanted = max(1, round(part * sum(groups.values())))
+        missing = wanted - sum(groups[group] for group in groups if group in taken)
         for group, count in groups.items():
-            if (
-                group not in taken
-                and count < 2 * missing
-                and all(left[other] > 1 for other in within[group])
-            ):
+            if group not in taken and count < 2 * missing and is_free(group):
                 take(group)
                 missing -= count
         if not any(group in taken for group in groups):
-            free = [group for group in groups if all(left[other] > 1 for other in within[group])]
+            free = [*filter(is_free, groups)]
             if free:
                 take(min(free, key=groups.get))
-    return {item for items in classes for item in items if group_of(item) in taken}
+
+    chosen: set[Item] = set()
+    for items in classes:
+        chosen.update(item for item in items if group_of(item) in taken)
+    return chosen
 
 
 def held_out(
@@ -204,7 +206,7 @@ def held_out(
     class_of: np.ndarray,
     seed: int,
     part: float,
-    together: Together = _NOTHING,
+    together: Groups = _NOTHING,
 ) -> list[int]:
     """Returns rows with this part of each class, but at least one of a class with several pictures; ascending.
 
@@ -226,7 +228,7 @@ def stratified(
     rows: Sequence[int],
     class_of: np.ndarray,
     seed: int,
-    together: Together,
+    together: Groups,
 ) -> list[int]:
     """Returns rows in a random order in which any part from the beginning has that part of each class, up to one.
 
@@ -264,11 +266,13 @@ def rarest(labels: np.ndarray) -> np.ndarray:
 
 def rarest_names(rows: Sequence[Sequence[str]]) -> list[str]:
     """Returns the class that each picture counts for, of its classes; 'no label' if it has none. See `rarest`."""
-    names = sorted({name for row in rows for name in row})
-    labels = np.array([[name in row for name in names] for row in map(set, rows)], bool).reshape(
-        len(rows), len(names)
-    )
-    return [[*names, "no label"][number] for number in rarest(labels)]
+    names = sorted(set().union(*rows))
+    column_of = {name: column for column, name in enumerate(names)}
+    labels = np.zeros([len(rows), len(names)], bool)
+    for row, row_names in enumerate(rows):
+        labels[row, [column_of[name] for name in row_names]] = True
+    titles = [*names, "no label"]
+    return [titles[number] for number in rarest(labels)]
 
 
 def _shuffled(keys, rows, seed, together):

@@ -75,18 +75,15 @@ class FolderSource(Files, IndexedSource):
         yield from self.table.paths[self.rows].tolist()
 
     def files(self) -> Iterator[tuple[str, int, str]]:
-        labels, class_names = (
-            self.labels(),
-            np.array([*self.class_names, ""], object),
-        )  # the last one is of NO_LABEL
+        labels = self.labels()
+        class_names = np.array([*self.class_names, ""], object)  # the last one is of NO_LABEL
         if self.multi_label:
             marks = (";".join(class_names[:-1][row > 0]) for row in labels)
         else:
             marks = class_names[labels] if self.class_names else [""] * self.num_examples
         sizes = self.table.stats[self.rows, 0].tolist()
-        for name, size, mark, group in zip(
-            self.names(), sizes, marks, self.table.groups[self.rows]
-        ):
+        groups = self.table.groups[self.rows]
+        for name, size, mark, group in zip(self.names(), sizes, marks, groups):
             # Whole groups are drawn, so another group is another draw.
             yield name, size, f"{mark}, group {group}" if group else mark
 
@@ -96,7 +93,7 @@ class FolderSource(Files, IndexedSource):
 
     def groups(self) -> np.ndarray:
         rows = self.rows.tolist()
-        first_of = draws.together(self.table, rows)
+        first_of = draws.groups_of(self.table, rows)
         place = {row: number for number, row in enumerate(rows)}
         return np.array([place[first_of.get(row, row)] for row in rows], np.int64)
 
@@ -126,23 +123,21 @@ def open_folder(
     pieces = select(table, split, data.split_seed)
     others = []
     for other in together:
-        with contextlib.suppress(
-            SplitError
-        ):  # raised when that one is opened, with the flag that names it
+        # An error is raised when that one is opened, with the flag that names it.
+        with contextlib.suppress(SplitError):
             others += [piece.name for piece in select(table, other, data.split_seed)]
     chosen = others or [*filter(names.meaning, table.splits), *(piece.name for piece in pieces)]
-    known_classes = classes.named(table, list(dict.fromkeys(chosen)), data.ambiguous_folders)
-    wanted, why_not, notes, bare = _with_labels(
-        table, pieces, known_classes, labelled, data.ambiguous_folders
-    )
+    known_classes = classes.find_classes(table, list(dict.fromkeys(chosen)), data.ambiguous_folders)
+    usable = _with_labels(table, pieces, known_classes, labelled, data.ambiguous_folders)
+    wanted, unlabelled, notes, bare = usable
     rows, intensity_range, _ = check.usable(table, wanted, data.sixteen_bit)
     text = "+".join(piece.text for piece in pieces)
     if len(rows) < len(wanted):
         notes.append(f"left out of {text}: {len(wanted) - len(rows)} files that are broken or huge")
-    numbered = (None, ()) if why_not else (known_classes.labels, known_classes.names)
+    numbered = (None, ()) if unlabelled else (known_classes.labels, known_classes.names)
     source = FolderSource(table, rows, intensity_range, *numbered)
     counts = {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
-    source.about = SplitInfo(text, counts, tuple(notes), bare, why_not)
+    source.about = SplitInfo(text, counts, tuple(notes), bare, unlabelled)
     return source
 
 
@@ -161,16 +156,20 @@ def _with_labels(
         notes.append(
             f"left out: {len(beside)} images beside the folders of splits, e.g. {table.names[beside[0]]}"
         )
+
+    # A split or classes whose names say that they are none.
     if all(names.is_unlabelled(piece.name) for piece in pieces):
         return rows.tolist(), f"{split} is a usual name for images without labels", notes, bare
     if known.doubtful and doubtful == ASK:
-        strange = f"class folders that may be none: {listed(known.doubtful)}: without pictures, or"
-        either, in_table = (
-            "; folders without pictures are left out either way",
-            table.labels is not None,
-        )
+        in_table = table.labels is not None
         if in_table:
-            strange, either = f"classes of --labels that may be none: {listed(known.doubtful)}:", ""
+            strange = f"classes of --labels that may be none: {listed(known.doubtful)}:"
+            either = ""
+        else:
+            strange = (
+                f"class folders that may be none: {listed(known.doubtful)}: without pictures, or"
+            )
+            either = "; folders without pictures are left out either way"
         strange += " with a name as for pictures that have no class yet"
         if labelled:
             raise ConfigError(
@@ -181,23 +180,23 @@ def _with_labels(
             return rows.tolist(), f"{strange} (see --ambiguous_folders)", notes, bare
     if not known.names:
         return rows.tolist(), known.trouble, notes, bare
+
+    # Images without a label in a split that has some.
     stray = rows[~known.labelled[rows]]
     if len(stray):
-        where = (
-            "have no label in --labels" if table.labels is not None else "are in no class folder"
-        )
-        where = (
-            f"{len(stray)} of {len(rows)} images of {split} {where}, e.g. {table.names[stray[0]]}"
-        )
+        problem = "are in no class folder"
+        if table.labels is not None:
+            problem = "have no label in --labels"
+        example = table.names[stray[0]]
+        problem = f"{len(stray)} of {len(rows)} images of {split} {problem}, e.g. {example}"
         # Pictures in a folder named `unlabelled` are meant to have no labels, however many they are.
         if not labelled or (~known.meant[stray]).sum() >= len(rows) - len(stray):
-            return rows.tolist(), where, notes, bare
-        bare = where
+            return rows.tolist(), problem, notes, bare
+        bare = problem
     if labelled:
-        notes += [
-            *known.lines,
-            *([f"folders without an image: {listed(known.empty)}"] * bool(known.empty)),
-        ]
+        notes += known.lines
+        if known.empty:
+            notes.append(f"folders without an image: {listed(known.empty)}")
     rows = rows[known.labelled[rows]]
     if table.multi_label:
         counts = known.labels[rows].sum(1).astype(int)

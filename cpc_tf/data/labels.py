@@ -27,9 +27,8 @@ from cpc_tf.data.table import Table
 NO_CLASS = (
     "no class"  # says that a picture has none of the classes; a blank says that it has no label yet
 )
-Rows = dict[
-    str, Optional[tuple[str, ...]]
-]  # {file: its classes; () has no class, None has no label yet}
+# {file: its classes; () has no class, None has no label yet}
+FileClasses = dict[str, Optional[tuple[str, ...]]]
 
 # Titles of columns, without spaces and the like: the usual ones, and others that count if none of these is there.
 _FILE = (
@@ -84,9 +83,8 @@ PERSON, MODEL = "person", "model"
 _DELIMITERS = "\t,;"
 _LARGEST = 2**28  # bytes
 _SEPARATOR = re.compile(r'"?sep=(.)"?')  # the first line of some tables of Excel
-_JSON = re.compile(
-    r"\s*(\[\s*(\{|$)|\{\s*(\"|$))"
-)  # begins a list of objects or an object, of one line or of many
+# Begins a list of objects or an object, of one line or of many.
+_JSON = re.compile(r"\s*(\[\s*(\{|$)|\{\s*(\"|$))")
 _LONGEST_FIRST = 10_000  # characters of the first line that are read to tell columns
 _SHOWN = 3  # pictures that a folder has, where those of a table are not there
 # Separators of classes other than semicolons; some stand in the names of classes, too: 'black & white', 'crane, bird'.
@@ -106,24 +104,34 @@ def add(table: Table, data: PicturesConfig) -> Table:
     content = read(data.labels)
     matched = match(data.labels, content, pictures, table.root)
     classes_of, absent, groups, title = matched[:4]
+
+    # Rows without a picture.
     count, there = len(classes_of) + len(absent), f"which has {listed(pictures[:_SHOWN])}"
     if matched.elsewhere:
-        there += f"; rows name files in another folder, {listed(matched.elsewhere)}: give that one, or write paths in this"
+        there += (
+            f"; rows name files in another folder, {listed(matched.elsewhere)}: give that one, or "
+            "write paths in this"
+        )
     if not classes_of:
         raise ConfigError(
             f"{flag}: none of its {count} files is in {table.root}, e.g. {listed(absent)}; {there}"
         )
     problem = f"name no picture in {table.root}, {there}"
+    notes = []
     # What the page of cpc-tf label wrote named a picture, which has been deleted since.
-    notes, gone = [], [row for row in absent if row in content.by]
+    gone = [row for row in absent if row in content.by]
     if gone and len(gone) < len(classes_of) and not matched.elsewhere:
         absent = [row for row in absent if row not in content.by]
         notes.append(
             f"rows of the page of cpc-tf label whose pictures are no longer there: {len(gone)}: {listed(gone)}"
         )
     check.leave_out(flag, absent, f"{count} rows", problem, "remove or correct them")
-    notes += [f"rows of --labels without a picture: {listed(absent)}"] if absent else []
-    notes += [f"line 1 of --labels is taken for a header: {title}"] if title else []
+    if absent:
+        notes.append(f"rows of --labels without a picture: {listed(absent)}")
+
+    # How the table was read.
+    if title:
+        notes.append(f"line 1 of --labels is taken for a header: {title}")
     if matched.cut:
         notes.append(
             f"rows of --labels are taken for pictures in {table.root} without their folders, which are "
@@ -133,11 +141,13 @@ def add(table: Table, data: PicturesConfig) -> Table:
         notes.append(
             f"columns of --labels that are not used: {listed(unused)}{_why_unused(unused)}"
         )
-    if alike := sharing_words({text for texts in classes_of.values() for text in texts or ()}):
+    if alike := sharing_words(_class_names(classes_of)):
         notes.append(
             f"classes of several words that other classes have, too: {listed(alike)}; each is taken for one class, and "
             "several classes of a picture are written as cat;dog"
         )
+
+    # The classes of each picture; some names say that it has none yet.
     labels, unknown = np.full(len(pictures), None, object), collections.Counter()
     row_of = {name: row for row, name in enumerate(pictures)}
     for name, texts in classes_of.items():
@@ -149,6 +159,8 @@ def add(table: Table, data: PicturesConfig) -> Table:
     if unknown:
         counted = listed([f"{text} ({number})" for text, number in unknown.items()])
         notes.append(f"taken for no label yet, as a blank in --labels: {counted}")
+
+    # The groups, and who gave the labels.
     group_of_row = np.array([groups.get(name, "") for name in pictures], object)
     accepted = np.array([name in matched.accepted for name in pictures], bool)
     if count := int((accepted & np.not_equal(labels, None)).sum()):
@@ -171,6 +183,11 @@ def add(table: Table, data: PicturesConfig) -> Table:
     )
 
 
+def _class_names(classes: FileClasses) -> set[str]:
+    """Returns the names of all classes."""
+    return {name for names_of_row in classes.values() for name in names_of_row or ()}
+
+
 def _why_unused(titles: Sequence[str]) -> str:
     """Returns what to do instead for columns that a user may take for used, '' if there are none of these."""
     letters = {_letters(title) for title in titles}
@@ -182,7 +199,7 @@ def _why_unused(titles: Sequence[str]) -> str:
 class Content(NamedTuple):
     """What a table says."""
 
-    classes: Rows  # of the files exactly as the table names them, in its order
+    classes: FileClasses  # of the files exactly as the table names them, in its order
     groups: Mapping[str, str] = {}  # {file: its group}, of those that have one
     first: str = ""  # the file of line 1, if that may be a header
     by: Mapping[str, str] = {}  # {file: who gave the class}, of those that say so
@@ -214,6 +231,8 @@ def read(path: str, may_be_empty: bool = False) -> Content:
         if may_be_empty:
             return Content({})
         raise ConfigError(f"{where}: is empty; it needs lines such as pictures/1.jpg,cat")
+
+    # The header, if there is one, and the rows.
     delimiter, columns = _columns_of(path, lines)
     content_of, line_of, others, by, titles = {}, {}, {}, {}, []
     table = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -247,15 +266,18 @@ def read(path: str, may_be_empty: bool = False) -> Content:
         ) from error
     if not (content_of or may_be_empty):
         raise ConfigError(f"{where}: has a header only; it needs lines such as pictures/1.jpg,cat")
-    classes, groups = ({name: content[i] for name, content in content_of.items()} for i in range(2))
-    if pair := joined({text for labels in classes.values() for text in labels or ()}):
+
+    # The columns.
+    classes = {name: labels for name, (labels, _) in content_of.items()}
+    if pair := joined(_class_names(classes)):
         raise ConfigError(
             f"{where}: the class {shown(pair[0])} joins classes of the table by {pair[1]!a}; write several classes "
             "with semicolons, cat;dog, and the name of one with _ in its place"
         )
-    groups = {
-        name: group for name, group in groups.items() if group and not names.is_nothing(group)
-    }
+    groups = {}
+    for name, (_, group) in content_of.items():
+        if group and not names.is_nothing(group):
+            groups[name] = group
     first = "" if columns.header else next(iter(classes))
     return Content(classes, groups, first, by, titles, others if titles else {}, delimiter)
 
@@ -263,7 +285,7 @@ def read(path: str, may_be_empty: bool = False) -> Content:
 class Matched(NamedTuple):
     """Rows of a table beside the pictures of a folder."""
 
-    of: Rows  # {picture: its classes}; without those that have no row
+    classes: FileClasses  # {picture: its classes}; without those that have no row
     absent: list[str]  # rows without a picture
     groups: Mapping[str, str] = {}  # {picture: its group}
     title: str = ""  # what line 1 has in place of a file, if it is a header after all
@@ -306,7 +328,9 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
 
     found = {row: find(row) for row in table.classes}
     above = dict.fromkeys(place.above for place in found.values() if place)
-    folders = _Folders.of(above, root, path) if root else _Folders()
+    folders = _Folders.look_up(above, root, path) if root else _Folders()
+
+    # What the table says of each picture.
     content_of, absent, row_of, groups, picture_of = {}, [], {}, {}, {}
     for row, labels in table.classes.items():
         if found[row] is None or found[row].above in folders.refused:
@@ -322,6 +346,8 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
         row_of[name], picture_of[row] = row, name
         if content[1]:
             groups[name] = content[1]
+
+    # A first row that is a header after all.
     title = ""
     if table.first in absent and walk.extension(table.first) not in walk.EXTENSIONS:
         labels = table.classes[table.first]
@@ -330,6 +356,7 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
     classes = {name: labels for name, (labels, _) in content_of.items()}
     accepted = {name for row, name in picture_of.items() if table.by.get(row) == MODEL}
     absent = [row for row in absent if row != title]
+
     return Matched(
         classes, absent, groups, title, accepted, picture_of, folders.nowhere, folders.elsewhere
     )
@@ -359,9 +386,8 @@ class _Folders(NamedTuple):
 
     elsewhere: Sequence[str] = ()  # other folders, which exist
     nowhere: Sequence[str] = ()  # folders that are left out of the rows
-    unknown: Sequence[
-        str
-    ] = ()  # folders that are nowhere, while other rows lead to the folder of the pictures
+    # Folders that are nowhere, while other rows lead to the folder of the pictures.
+    unknown: Sequence[str] = ()
 
     @property
     def refused(self) -> set[str]:
@@ -369,26 +395,20 @@ class _Folders(NamedTuple):
         return {*self.elsewhere, *self.unknown}
 
     @classmethod
-    def of(cls, above: Collection[str], root: str, path: str) -> _Folders:
+    def look_up(cls, above: Collection[str], root: str, path: str) -> _Folders:
         """Returns what folders are: relative to the table, to the working directory, or to one that `root` lies in."""
         root = root if "://" in root else os.path.abspath(root)
         bases = [os.path.dirname(os.path.abspath(path)), os.getcwd()]
         if "://" not in root:
             bases += [root.rsplit("/", depth)[0] or "/" for depth in range(1, root.count("/") + 1)]
-        elsewhere, nowhere, names = (
-            [],
-            [],
-            {os.path.basename(root), os.path.basename(os.path.realpath(root))},
-        )
+        root_names = {os.path.basename(root), os.path.basename(os.path.realpath(root))}
+        elsewhere, nowhere = [], []
         for folder in filter(None, above):
-            there = {
-                os.path.realpath(each)
-                for base in bases
-                if os.path.isdir(each := os.path.join(base, folder))
-            }
+            candidates = filter(os.path.isdir, (os.path.join(base, folder) for base in bases))
+            there = {*map(os.path.realpath, candidates)}
             if there and os.path.realpath(root) not in there:
                 elsewhere.append(folder)
-            elif not there and folder.rsplit("/", 1)[-1] not in names:
+            elif not there and folder.rsplit("/", 1)[-1] not in root_names:
                 nowhere.append(folder)
         is_sure = len(elsewhere) + len(nowhere) < len(above)
         return cls(elsewhere, (), nowhere) if is_sure else cls(elsewhere, nowhere)
@@ -426,10 +446,11 @@ def _columns_of(path, lines):
 
     def places(titles, usual):
         """Returns where titles of one of several sets are: of the first set of which any is there."""
-        places_of_sets = (
-            [place for place, title in enumerate(titles) if title in names] for names in usual
-        )
-        return next(filter(None, places_of_sets), [])
+        for names_of_set in usual:
+            found = [place for place, title in enumerate(titles) if title in names_of_set]
+            if found:
+                return found
+        return []
 
     delimiters = _DELIMITERS
     if said := _SEPARATOR.fullmatch(lines[0].strip()):
@@ -438,13 +459,19 @@ def _columns_of(path, lines):
     cells = {delimiter: next(csv.reader([first], delimiter=delimiter)) for delimiter in delimiters}
     for delimiter, row in cells.items():
         titles = [*map(_letters, row)]
-        files, labels, groups, by = (
-            places(titles, usual) for usual in (_FILE, _LABEL, (_GROUP,), (_BY,))
-        )
+        files = places(titles, _FILE)
+        labels = places(titles, _LABEL)
+        groups = places(titles, (_GROUP,))
+        by = places(titles, (_BY,))
         if len(files) == len(labels) == 1 and len(groups) < 2:
-            first_by, boxes = by[0] if by else None, any(edges <= {*titles} for edges in _BOX)
             return delimiter, _Columns(
-                files[0], labels[0], *groups or [None], len(titles), True, first_by, boxes
+                file=files[0],
+                label=labels[0],
+                group=groups[0] if groups else None,
+                count=len(titles),
+                header=True,
+                by=by[0] if by else None,
+                boxes=any(edges <= {*titles} for edges in _BOX),
             )
         if max(map(len, (files, labels, groups))) > 1:
             raise ConfigError(
@@ -496,11 +523,8 @@ class _Names:
 
     def __init__(self, pictures: Collection[str], same: Callable[[str], str]):
         self._same = same
-        self._whole, self._stems, self._alone = (
-            {},
-            {},
-            {},
-        )  # of a path, one without the extension, a name alone
+        # Pictures by the path, by the path without its extension, and by the name alone.
+        self._whole, self._stems, self._alone = {}, {}, {}
         for name in pictures:
             whole = same(name)
             last = whole.rsplit("/", 1)[-1]
@@ -514,9 +538,8 @@ class _Names:
         rest = self._same(row).lstrip("/")
         # cat/1.jpg is not dog/1.jpg, even if no other picture is called 1.jpg.
         places = self._stems if "/" in rest else self._alone
-        while (
-            True
-        ):  # a path that begins further up: data/my_pictures/cat/1.jpg is cat/1.jpg in my_pictures
+        # A path may begin further up: data/my_pictures/cat/1.jpg is cat/1.jpg in my_pictures.
+        while True:
             if pictures := self._whole.get(rest) or places.get(rest):
                 if len(pictures) > 1:
                     where = f"--labels={shown(path)}: {shown(row)}"
@@ -532,14 +555,13 @@ class _Names:
 
 
 def _text(labels, group):
-    named = (
-        "no label"
-        if labels is None
-        else f"the class {shown(';'.join(labels))}"
-        if labels
-        else NO_CLASS
-    )
-    return f"{named} and the group {shown(group)}" if group else named
+    if labels is None:
+        text = "no label"
+    elif labels:
+        text = f"the class {shown(';'.join(labels))}"
+    else:
+        text = NO_CLASS
+    return f"{text} and the group {shown(group)}" if group else text
 
 
 def _tidied(name: str) -> str:
@@ -566,25 +588,19 @@ def _classes(text: str) -> tuple[str, ...] | None:
     if text[:1] + text[-1:] in ("[]", "{}"):
         try:
             content = json.loads(text, parse_int=str, parse_float=str)
-            if (
-                isinstance(content, dict) and len(content) == 1
-            ):  # {"choices": ["cat", "dog"]} of Label Studio
+            # {"choices": ["cat", "dog"]} of Label Studio
+            if isinstance(content, dict) and len(content) == 1:
                 (content,) = content.values()
         except (ValueError, RecursionError):
-            content = (
-                [quoted[1:-1] for quoted in re.findall(_QUOTED, text)]
-                if _LIST.fullmatch(text)
-                else None
-            )
-        if (
-            content == []
-            or not isinstance(content, list)
-            or not all(isinstance(name, str) for name in content)
-        ):
-            empty = f"an empty list; write {NO_CLASS}, or leave it blank if there is no label yet"
+            content = None
+            if _LIST.fullmatch(text):
+                content = [quoted[1:-1] for quoted in re.findall(_QUOTED, text)]
+        if content == []:
             raise ValueError(
-                f"has {empty if content == [] else f'the list {text}; write several classes as cat;dog'}"
+                f"has an empty list; write {NO_CLASS}, or leave it blank if there is no label yet"
             )
+        if not isinstance(content, list) or not all(isinstance(name, str) for name in content):
+            raise ValueError(f"has the list {text}; write several classes as cat;dog")
     classes = tuple(dict.fromkeys(_composed(name.strip()) for name in content if name.strip()))
     if not any(name.casefold() == NO_CLASS for name in classes):
         return classes or None
@@ -596,21 +612,20 @@ def _classes(text: str) -> tuple[str, ...] | None:
 def joined(classes: Collection[str]) -> tuple[str, str] | None:
     """Returns the name of a class that joins others by a separator, with this separator; None if there is none."""
     for separator in _OTHERS:
-        parts = {
-            name: [part.strip() for part in name.split(separator)]
-            for name in classes
-            if separator in name
-        }
-        parts = {name: words for name, words in parts.items() if len(words) > 1 and all(words)}
+        parts, joints = {}, collections.Counter()
+        for name in classes:
+            words = [part.strip() for part in name.split(separator)]
+            if len(words) > 1 and all(words):
+                parts[name] = words
+                joints.update({*words})
         alone = {*classes} - {*parts}
-        joints = collections.Counter(part for words in parts.values() for part in {*words})
         enough = any if separator in _SURE else all
         for name, words in parts.items():
             if enough(part in alone or joints[part] > 1 for part in words):
                 return name, separator
     # Names of several words are usual, so all words must be classes, or few words make up many names.
     parts = {name: {*name.split(" ")} for name in classes if " " in name}
-    whole, vocabulary = {*classes}, {word for words in parts.values() for word in words}
+    whole, vocabulary = {*classes}, set().union(*parts.values())
     for name, words in parts.items():
         if words <= whole or 3 * len(vocabulary) <= len(parts):
             return name, " "
@@ -622,13 +637,15 @@ def sharing_words(classes: Collection[str]) -> list[str]:
 
     Such a name may be several classes with a space between them, or one, as 'red fox' beside 'red panda' and 'fox'.
     """
-    words_of = {
-        name: {*key.split()}
-        for key, name in {names.key(name): name for name in sorted(classes)}.items()
-    }
-    count = collections.Counter(word for words in words_of.values() for word in words)
-    return sorted(
-        name
-        for name, words in words_of.items()
-        if len(words) > 1 and all(count[word] > 1 for word in words)
-    )
+    # One spelling of each class.
+    name_of = {names.key(name): name for name in sorted(classes)}
+    words_of = {name: {*key.split()} for key, name in name_of.items()}
+    count = collections.Counter()
+    for words in words_of.values():
+        count.update(words)
+
+    sharing = []
+    for name, words in words_of.items():
+        if len(words) > 1 and all(count[word] > 1 for word in words):
+            sharing.append(name)
+    return sorted(sharing)

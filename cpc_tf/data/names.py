@@ -146,9 +146,8 @@ def has_control_characters(name: str) -> bool:
 
 def quoted(name: str, beside: str = "") -> str:
     """Returns a name in quotation marks, with its code points if it looks the same as the one beside it."""
-    alike = name != beside and unicodedata.normalize("NFC", name) == unicodedata.normalize(
-        "NFC", beside
-    )
+    composed = unicodedata.normalize("NFC", name)
+    alike = name != beside and composed == unicodedata.normalize("NFC", beside)
     return ascii(name).replace("'", '"') if alike or not name.isprintable() else f'"{name}"'
 
 

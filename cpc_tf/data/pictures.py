@@ -25,9 +25,8 @@ from cpc_tf.data.decode import IntensityRange, decode, header
 _LIST = ".txt"
 _PREFETCH = 2  # batches
 _OF_8_BITS = (".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp")
-MAX_MEGAPIXELS = (
-    DataConfig.max_megapixels
-)  # larger pictures are not decoded: a small file can fill the memory
+# Larger images are not decoded: a small file can fill the memory.
+MAX_MEGAPIXELS = DataConfig.max_megapixels
 MOST_BYTES = walk.most_bytes(MAX_MEGAPIXELS)
 
 One = Union[str, os.PathLike, np.ndarray, Image.Image]
@@ -92,11 +91,10 @@ class Pictures:
 
     def take(self, indices: Sequence[int]) -> Pictures:
         """Returns these pictures."""
-        paths, arrays = (
-            [column[i] for i in indices] if len(column) else []
-            for column in (self.paths, self.arrays)
-        )
-        return Pictures([self.names[i] for i in indices], paths, arrays)
+        names = [self.names[i] for i in indices]
+        paths = [self.paths[i] for i in indices] if len(self.paths) else []
+        arrays = [self.arrays[i] for i in indices] if len(self.arrays) else []
+        return Pictures(names, paths, arrays)
 
 
 class Batch(NamedTuple):
@@ -258,16 +256,18 @@ def batches(
     for indices, images, deep in prepared.batch(batch_size).prefetch(_PREFETCH).as_numpy_iterator():
         stop = int(indices[-1]) + 1
         missing = sorted({*range(done, stop)} - {*indices.tolist()})
-        yield Batch(done, stop, indices, images, {i: why_not(pictures.paths[i]) for i in missing})
+        yield Batch(
+            done, stop, indices, images, {i: reason_unreadable(pictures.paths[i]) for i in missing}
+        )
         done, deep_ones = stop, deep_ones + int(deep.sum())
     if done < len(pictures):
-        broken = {i: why_not(pictures.paths[i]) for i in range(done, len(pictures))}
+        broken = {i: reason_unreadable(pictures.paths[i]) for i in range(done, len(pictures))}
         yield Batch(done, len(pictures), np.zeros([0], np.int64), np.zeros([0], np.uint8), broken)
     if deep_ones and not intensity_range and not quiet:
         logging.warning("%d pictures have more than 8 bits; their upper 8 bits are used", deep_ones)
 
 
-def why_not(path: bytes) -> str:
+def reason_unreadable(path: bytes) -> str:
     """Returns why a file cannot be read as a picture, as part of a sentence."""
     try:
         if not tf.io.gfile.exists(path):

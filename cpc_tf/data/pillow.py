@@ -48,9 +48,8 @@ def header(data: bytes) -> np.ndarray:
             return np.array(_gif_header(data), np.int64)
         image = _open(data)
         width, height = image.size
-        if (
-            image.format == "TIFF" and orientation(data) >= 5
-        ):  # Pillow's size is that of the image as shown
+        # Pillow's size is that of the image as shown.
+        if image.format == "TIFF" and orientation(data) >= 5:
             width, height = height, width
         frames = 1 + getattr(image, "is_animated", False)
         return np.array([height, width, height * width, _bits(image), frames], np.int64)
@@ -91,11 +90,9 @@ def values(data: bytes) -> np.ndarray:
         grey = np.asarray(image).astype(np.float32)
         if image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_0:  # Pillow inverts only images of 8 bits
             grey = (65535 if _bits(image) == 16 else 0) - grey
-        return (
-            np.repeat(grey[..., None], 3, axis=-1)
-            if image.mode[0] in "IF"
-            else np.zeros(0, np.float32)
-        )
+        if image.mode[0] in "IF":
+            return np.repeat(grey[..., None], 3, axis=-1)
+        return np.zeros(0, np.float32)
     return np.zeros(0, np.float32)
 
 
@@ -126,9 +123,8 @@ def _gif_header(data: bytes) -> list[int]:
     place = 13 + palette(data[10])
     while data[place : place + 1] in _GIF_PARTS:
         if data[place] == _GIF_FRAME:
-            width, height, flags = struct.unpack_from(
-                "<HHB", data.ljust(place + 10, b"\0"), place + 5
-            )
+            padded = data.ljust(place + 10, b"\0")
+            width, height, flags = struct.unpack_from("<HHB", padded, place + 5)
             first = first or [height, width]
             frames, held, largest = frames + 1, held + height * width, max(largest, height * width)
             place += 11 + palette(flags)
@@ -146,10 +142,8 @@ def _open(data: bytes) -> ImageFile.ImageFile:
     image = next(kind for begin, kind in _BY_BEGIN.items() if data.startswith(begin))(
         io.BytesIO(data)
     )
-    for name in (
-        "xmp",
-        "XML:com.adobe.xmp",
-    ):  # Pillow also takes the orientation from there, other viewers do not.
+    # Pillow also takes the orientation from there, other viewers do not.
+    for name in ("xmp", "XML:com.adobe.xmp"):
         image.info.pop(name, None)
     return image
 

@@ -100,9 +100,8 @@ def image_views(
 def _cut(source, view, geometry, augmentation, seed, decoded, indexed=False):
     def prepare(example):
         def cut():
-            image = functools.cache(
-                functools.partial(source.decode, example["encoded"])
-            )  # once for all views
+            # Once for all views.
+            image = functools.cache(functools.partial(source.decode, example["encoded"]))
             drawn = example["counter"], geometry, augmentation, seed
             return {name: one.cut(image, *drawn) for name, one in view.views.items()}
 
@@ -184,9 +183,9 @@ def _plain(source, geometry, batch_size, every, key, cut, decoded):
             }
 
         side = geometry.image_size
-        image = black_unless(decoded, example["counter"] // every, plain, {key: [side, side, 3]})[
-            key
-        ]
+        shapes = {key: [side, side, 3]}
+        images = black_unless(decoded, example["counter"] // every, plain, shapes)
+        image = images[key]
         return {key: cut(image), "label": example["label"]}
 
     return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
@@ -212,12 +211,13 @@ def endless(
     select = None if hosts == 1 else (lambda counter: counter % global_batch // rows == host)
     share = source.share(host, hosts) if hosts > 1 else None
     if share:
-        examples = share.stream(seed, start_step * rows).map(
-            lambda e: {
-                **e,
-                "counter": e["counter"] // rows * global_batch + host * rows + e["counter"] % rows,
-            }
-        )
+
+        def global_counter(example):
+            step = example["counter"] // rows
+            row = example["counter"] % rows
+            return {**example, "counter": step * global_batch + host * rows + row}
+
+        examples = share.stream(seed, start_step * rows).map(global_counter)
     else:
         examples = source.stream(seed, start_step * global_batch, select)
     return _batched(examples, prepare, per_batch, drop_remainder=True)

@@ -54,7 +54,7 @@ def open_rest(
     """
     table = source.table
     rows = np.sort(np.concatenate([piece.rows for piece in select(table, split, data.split_seed)]))
-    labelled = classes.named(table, [*table.splits], data.ambiguous_folders).labelled
+    labelled = classes.find_classes(table, [*table.splits], data.ambiguous_folders).labelled
     rest = rows[~labelled[rows]]
     if len(rest) > most:
         rest = np.sort(np.random.default_rng(data.split_seed).choice(rest, most, replace=False))

@@ -29,9 +29,8 @@ from cpc_tf.data.source import (
 )
 
 FRAME = 16  # bytes around a record: its length and a checksum before it, another one behind
-REMEMBERED = (
-    64 << 20
-)  # bytes of files from which on an index is written to disk: fewer are read again in a second
+# Bytes of files from which on an index is written to disk: fewer are read again in a second.
+REMEMBERED = 64 << 20
 _READ_BUFFER = 8 << 20  # bytes; TensorFlow's default of 256 kB makes remote reads slow
 _BATCH = 256  # records of a file that are in memory together
 _FILES = 4  # read at the same time
@@ -90,12 +89,13 @@ class Records(Examples):
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         epochs = tf.data.Dataset.range(start // self.num_examples, FOREVER)
-        # Only the first epoch has something to skip.
-        windows = epochs.flat_map(
-            lambda epoch: self._windows(
-                seed, epoch, tf.maximum(start - epoch * self.num_examples, 0)
-            )
-        )
+
+        def windows_of(epoch):
+            # Only the first epoch has something to skip.
+            done = tf.maximum(start - epoch * self.num_examples, 0)
+            return self._windows(seed, epoch, done)
+
+        windows = epochs.flat_map(windows_of)
         # The next window is read while this one is used up.
         pieces = windows.prefetch(1).flat_map(
             lambda position, window: self._shuffled(seed, position, window, start, select)
@@ -105,9 +105,9 @@ class Records(Examples):
         )
 
     def ordered(self) -> tf.data.Dataset:
-        records = self._records(
-            tf.range(len(self._files)), tf.constant(0, tf.int64), self.num_examples
-        ).enumerate()
+        files = tf.range(len(self._files))
+        records = self._records(files, tf.constant(0, tf.int64), self.num_examples)
+        records = records.enumerate()
         return records.map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     @property
@@ -181,9 +181,8 @@ class Records(Examples):
         counters = tf.range(tf.maximum(position, start), position + tf.size(window, tf.int64))
         if select is not None:
             counters = counters[select(counters)]
-        pieces = tf.data.Dataset.from_tensor_slices(
-            (counters, tf.gather(order, counters - position))
-        ).batch(_PIECE)
+        numbered = (counters, tf.gather(order, counters - position))
+        pieces = tf.data.Dataset.from_tensor_slices(numbered).batch(_PIECE)
         return pieces.map(lambda counters, places: (counters, tf.gather(window, places)))
 
     @abc.abstractmethod
@@ -229,9 +228,9 @@ def index_of(pieces: Sequence[Piece], label: str, dataset: str) -> RecordIndex:
 
     def is_sound(pieces, offsets, labels):
         kinds = [(wanted.shape, kind) for kind in (np.int32, np.int64, np.int64)]
-        if [(each.shape, each.dtype) for each in (pieces, offsets, labels)] != kinds or (
-            pieces != wanted
-        ).any():
+        if [(each.shape, each.dtype) for each in (pieces, offsets, labels)] != kinds:
+            return False
+        if (pieces != wanted).any():
             return False
         return bool(((offsets >= 0) & (offsets <= stats[wanted, 0] - FRAME)).all())
 
@@ -253,11 +252,8 @@ def _read(pieces, label, size, dataset):
         """Gives (number of the piece, lengths of some records, labels of those that belong to it)."""
         records = tf.data.TFRecordDataset(tf.gather(paths, number), buffer_size=_READ_BUFFER)
         skip = tf.gather(tf.constant(skips, tf.int64), number)
-        records = (
-            records.take(skip + tf.gather(tf.constant(takes, tf.int64), number))
-            .batch(_BATCH)
-            .enumerate()
-        )
+        records = records.take(skip + tf.gather(tf.constant(takes, tf.int64), number))
+        records = records.batch(_BATCH).enumerate()
         # The first records of a file may belong to no piece.
         begin = lambda n: tf.clip_by_value(skip - n * _BATCH, 0, _BATCH)  # noqa: E731
         return records.map(
@@ -285,9 +281,13 @@ def _read(pieces, label, size, dataset):
                 f"reading {dataset} once for labels and places of its records, MB: {progress}",
                 flush=True,
             )
-    ends = [np.cumsum(np.concatenate(each)) - np.concatenate(each) for each in lengths]
+    offsets, labels_of_records = [], []
+    for number, skip in enumerate(skips):
+        length = np.concatenate(lengths[number])
+        offsets.append((np.cumsum(length) - length)[skip:])
+        labels_of_records += labels_of[number]
     return RecordIndex(
         pieces=np.repeat(np.arange(len(pieces), dtype=np.int32), takes),
-        offsets=np.concatenate([end[skip:] for end, skip in zip(ends, skips)]),
-        labels=np.concatenate([values for each in labels_of for values in each]),
+        offsets=np.concatenate(offsets),
+        labels=np.concatenate(labels_of_records),
     )

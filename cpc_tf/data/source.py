@@ -73,9 +73,8 @@ class SplitInfo(NamedTuple):
     """Information on a split for the user."""
 
     split: str = ""  # its name in the dataset, if that may differ from the one asked for
-    splits: Mapping[
-        str, int
-    ] = {}  # {split: its examples} of all splits of the dataset, as far as they are known
+    # {split: its examples} of all splits of the dataset, as far as they are known
+    splits: Mapping[str, int] = {}
     notes: tuple[str, ...] = ()  # lines on what is left out or taken for something else
     bare: str = ""  # which of its images have no label and are not in it, if there are such
     unlabelled: str = ""  # why there are no labels
@@ -111,9 +110,8 @@ class Examples(abc.ABC):
 
     def described(self) -> str:
         """Returns counts and a digest, which other files, labels or names of classes would change."""
-        digest = hashlib.sha256(
-            f"{self.inventory()['digest']} {self.intensity_range}".encode()
-        ).hexdigest()[:8]
+        text = f"{self.inventory()['digest']} {self.intensity_range}"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         return f"{self.num_examples:,} images, {len(self.class_names)} classes, digest {digest}"
 
     def inventory(self) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def with_test(table: Table, train: str, seed: int, note: str) -> Table:
     # Draw it.
     rows, class_of = table.splits[train].tolist(), classes.strata(table, [train])
     labelled = sorted(row for row in rows if class_of[row])
-    together = draws.together(table, sorted(rows), labelled)
+    together = draws.groups_of(table, sorted(rows), labelled)
     class_of = np.where(table.accepted, "", class_of)  # no test is drawn from guesses
     test = {*draws.held_out(table.keys, rows, class_of, seed, TEST_PART, together)}
     if not test:
@@ -154,8 +154,11 @@ def select(table: Table, split: str, seed: int) -> list[Split]:
       SplitError: a split is absent, a picture is in two pieces or there is none.
     """
     parts = [split] if table.find(split) else split.split("+")  # a name may have a plus
-    pieces = [_piece(table, part, split, seed) for part in parts]
-    rows = [row for piece in pieces for row in piece.rows.tolist()]
+    pieces, rows = [], []
+    for part in parts:
+        piece = _piece(table, part, split, seed)
+        pieces.append(piece)
+        rows += piece.rows.tolist()
     if not rows:
         raise SplitError(split, "has no image")
     if twice := [row for row, count in collections.Counter(rows).items() if count > 1]:
@@ -184,13 +187,13 @@ def _piece(table, part, split, seed):
         return Split(name, rows, name)
     # Pictures without labels are cut by themselves: so those with labels are cut alike with and without them.
     class_of = classes.strata(table, [name])
-    together = draws.together(table, rows.tolist(), [row for row in rows.tolist() if class_of[row]])
+    together = draws.groups_of(
+        table, rows.tolist(), [row for row in rows.tolist() if class_of[row]]
+    )
     group_of = lambda row: together.get(row, row)  # noqa: E731
     ordered = draws.stratified(table.keys, rows.tolist(), class_of, seed, together)
-    labelled, others = (
-        [row for row in ordered if class_of[row]],
-        [row for row in ordered if not class_of[row]],
-    )
+    labelled = [row for row in ordered if class_of[row]]
+    others = [row for row in ordered if not class_of[row]]
     bound = {*map(group_of, labelled)}  # groups go where those of them with labels go
     cut = _sliced(labelled, match["slice"], split, group_of) if labelled else []
     groups = {*map(group_of, cut)}
@@ -207,15 +210,13 @@ def _sliced(rows, text, split, group_of, clipped=False):
     an end of the slice would cut lies before that end.
     """
     if clipped and "%" not in text:
-        start, stop, _ = slice(
-            *(int(number) if number else None for number in text.split(":"))
-        ).indices(len(rows))
+        bounds = [int(number) if number else None for number in text.split(":")]
+        start, stop, _ = slice(*bounds).indices(len(rows))
     else:
         try:
             instruction = tfds.core.ReadInstruction.from_spec(f"all_files[{text}]")
-            cut = instruction.to_absolute(
-                {"all_files": types.SimpleNamespace(num_examples=len(rows))}
-            )[0]
+            info = types.SimpleNamespace(num_examples=len(rows))
+            cut = instruction.to_absolute({"all_files": info})[0]
         except (ValueError, AssertionError) as error:
             why = f"[{text}] is no slice of its {len(rows)} images, such as [:80%] or [100:]"
             raise SplitError(split, why) from error

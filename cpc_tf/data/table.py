@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -98,9 +99,9 @@ class Table:
     @functools.cached_property
     def multi_label(self) -> bool:
         """Whether pictures may have any number of classes, as some in the table have."""
-        return self.labels is not None and any(
-            names is not None and len(names) != 1 for names in self.labels
-        )
+        if self.labels is None:
+            return False
+        return any(names is not None and len(names) != 1 for names in self.labels)
 
     def key(self, rules: str, rows: Iterable[int]) -> Iterator[str]:
         """Yields what a cached result about the files of some rows depends on; `rules` tells what else."""
@@ -140,9 +141,10 @@ def split_folders(paths: Sequence[str], data: DataConfig) -> dict[str, np.ndarra
         if slash:
             rows[top].append(row)
     tops = sorted(rows)
-    if data.top_folders == "splits" or (
-        data.top_folders == "auto" and _are_splits(tops, data.flag)
-    ):
+    are_splits = data.top_folders == "splits"
+    if data.top_folders == "auto":
+        are_splits = _are_splits(tops, data.flag)
+    if are_splits:
         return {top: np.array(rows[top]) for top in tops}
     return {}
 
@@ -154,23 +156,19 @@ def top_of(paths: Sequence[str]) -> str:
         parts = [path[len(base) :].split("/", 2) for path in paths]
         tops = {part[0] for part in parts}
         # A folder without folders is a class, or all there is.
-        if (
-            len(tops) != 1
-            or names.meaning(top := tops.pop())
-            or not any(len(part) > 2 for part in parts)
-        ):
+        has_folders = any(len(part) > 2 for part in parts)
+        if len(tops) != 1 or not has_folders:
+            return base
+        (top,) = tops
+        if names.meaning(top):
             return base
         base += f"{top}/"
 
 
 def _are_splits(tops, flag):
     usual = {top: meaning for top in tops if (meaning := names.meaning(top))}
-    twins = [
-        (one, other)
-        for one in usual
-        for other in usual
-        if one < other and usual[one] == usual[other]
-    ]
+    pairs = itertools.combinations(sorted(usual), 2)
+    twins = [(one, other) for one, other in pairs if usual[one] == usual[other]]
     kinds = {meaning.kind for meaning in usual.values()} - {names.UNLABELLED}
     if kinds and (len(usual) == len(tops) or ("train" in kinds and len(kinds) > 1)):
         if twins:

@@ -162,14 +162,12 @@ def grid_of_patches(image: tf.Tensor, patch: int, stride: int) -> tf.Tensor:
     starts = range(0, image.shape[0] - patch + 1, stride)
     # Slices and stack are 40 times faster than tf.image.extract_patches, which computes in float32.
     rows = tf.stack([image[top : top + patch] for top in starts])  # [R, patch, S, 3]
-    return tf.stack(
-        [rows[:, :, left : left + patch] for left in starts], axis=1
-    )  # [R, C, patch, patch, 3]
+    columns = [rows[:, :, left : left + patch] for left in starts]
+    return tf.stack(columns, axis=1)  # [R, C, patch, patch, 3]
 
 
-Decode = Callable[
-    [int], tf.Tensor
-]  # least side, see `decode.decode` -> the pixels of an image, uint8 [H, W, 3]
+# least side, see `decode.decode` -> the pixels of an image, uint8 [H, W, 3]
+Decode = Callable[[int], tf.Tensor]
 Geometry = Union[GeometryConfig, ImageConfig]  # each view takes one of the two
 
 
@@ -225,9 +223,8 @@ class WholeImage(View):
     seen = "whole images"
 
     def cut(self, image, counter, geometry, augmentation, seed):
-        return PatchGrid().cut(image, counter, geometry.whole, augmentation, seed)[
-            0, 0
-        ]  # the only patch
+        patches = PatchGrid().cut(image, counter, geometry.whole, augmentation, seed)
+        return patches[0, 0]  # the only patch
 
 
 class RandomSizedCrop(View):
@@ -257,9 +254,8 @@ class PlainAndAugmented(View):
     def cut(self, image, counter, geometry, augmentation, seed):
         crop = _crops(image, geometry, geometry.crop_area, geometry.crop_stretch, seed, [[counter]])
         plain = augment.at_test(crop, augmentation.policy)
-        return tf.concat([plain, _augmented(crop, augmentation, seed, counter)], 0)[
-            :, 0
-        ]  # [2, 1, S, S, 3]
+        augmented = _augmented(crop, augmentation, seed, counter)
+        return tf.concat([plain, augmented], 0)[:, 0]  # [2, 1, S, S, 3]
 
 
 class SeveralCrops(View):

@@ -149,11 +149,10 @@ def all_files(
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
     if skipped:
-        kinds = "; ".join(
-            f"{len(some)} {kind}, e.g. {escaped(min(some))}"
-            for kind, some in sorted(skipped.items())
-        )
-        logging.warning("%s: skipped: %s", root, kinds)
+        kinds = []
+        for kind, some in sorted(skipped.items()):
+            kinds.append(f"{len(some)} {kind}, e.g. {escaped(min(some))}")
+        logging.warning("%s: skipped: %s", root, "; ".join(kinds))
     if outside:  # in a stranger's folder they may lead to private pictures
         logging.warning(
             "%s: %d links lead out of it and are followed: %s",
@@ -203,23 +202,12 @@ def _walk(root, extensions, deep, skipped, outside):
                 continue
             for entry in entries:
                 name = f"{folder}/{entry.name}" if folder else entry.name
-                leads_out = entry.is_symlink() and not os.path.join(
-                    os.path.realpath(entry.path), ""
-                ).startswith(top)
+                leads_out = entry.is_symlink() and _leads_out(entry, top)
                 is_folder, wanted = _is_folder(entry), extension(entry.name) in extensions
                 if is_skipped(entry.name):
                     if is_folder and not entry.is_symlink():
-                        path = entry.path
-                        for inner, _, inside in (
-                            os.walk(path) if _is_local(path) else tf.io.gfile.walk(path)
-                        ):
-                            inner = f"{name}/{inner[len(path) :].strip('/')}".rstrip("/")
-                            if images := [
-                                f"{inner}/{file}"
-                                for file in inside
-                                if extension(file) in extensions
-                            ]:
-                                skipped["files in hidden folders or folders of tools"] += images
+                        if hidden := _files_within(entry.path, name, extensions):
+                            skipped["files in hidden folders or folders of tools"] += hidden
                     elif wanted:
                         skipped["hidden files"].append(name)
                 elif not (is_folder or wanted):
@@ -237,6 +225,20 @@ def _walk(root, extensions, deep, skipped, outside):
                 else:
                     skipped["links to nothing, pipes and the like"].append(name)
     return wanted_files, other_files
+
+
+def _leads_out(link, top):
+    """Returns whether a link leads out of the folder `top`, which ends with '/'."""
+    return not os.path.join(os.path.realpath(link.path), "").startswith(top)
+
+
+def _files_within(path, name, extensions):
+    """Returns the files at any depth of a folder that have one of the extensions, below `name`."""
+    found = []
+    for folder, _, file_names in os.walk(path) if _is_local(path) else tf.io.gfile.walk(path):
+        below = f"{name}/{folder[len(path) :].strip('/')}".rstrip("/")
+        found += [f"{below}/{file}" for file in file_names if extension(file) in extensions]
+    return found
 
 
 class _BucketEntry(NamedTuple):

@@ -36,12 +36,11 @@ def anchor_grid(
       float32 [rows * columns * len(sizes) * len(ratios), 4], cell by cell; they may reach beyond the image.
     """
     size, root = np.meshgrid(sizes, np.sqrt(ratios), indexing="ij")
-    half = 0.5 * np.stack([size * root, size / root], -1).reshape(
-        -1, 2
-    )  # [S*R, 2]: heights and widths
-    y, x = np.meshgrid(
-        (np.arange(rows) + 0.5) * stride, (np.arange(columns) + 0.5) * stride, indexing="ij"
-    )
+    half = 0.5 * np.stack([size * root, size / root], -1)
+    half = half.reshape(-1, 2)  # [S*R, 2]: heights and widths
+    centre_y = (np.arange(rows) + 0.5) * stride
+    centre_x = (np.arange(columns) + 0.5) * stride
+    y, x = np.meshgrid(centre_y, centre_x, indexing="ij")
     centre = np.stack([y, x], -1).reshape(-1, 1, 2)  # [rows*columns, 1, 2]
     return np.concatenate([centre - half, centre + half], -1).reshape(-1, 4).astype(np.float32)
 
@@ -206,16 +205,13 @@ def detect(
     scores = tf.reshape(tf.transpose(scores, [0, 2, 1]), [-1, count])
     most = min(config.detections, count)  # of each class
     taken, valid = non_max_suppression(boxes, scores, count, most, config.detection_nms_iou)
-    boxes = tf.reshape(
-        tf.gather(boxes, taken, batch_dims=1), [-1, classes * most, 4]
-    )  # [B, C*most, 4]
+    boxes = tf.gather(boxes, taken, batch_dims=1)
+    boxes = tf.reshape(boxes, [-1, classes * most, 4])  # [B, C*most, 4]
     scores = tf.where(valid, tf.gather(scores, taken, batch_dims=1), 0.0)
     scores = tf.reshape(scores, [-1, classes * most])  # [B, C*most]; 0: not a detection
     missing = max(0, config.detections - classes * most)
-    boxes, scores = (
-        tf.pad(boxes, [[0, 0], [0, missing], [0, 0]]),
-        tf.pad(scores, [[0, 0], [0, missing]]),
-    )
+    boxes = tf.pad(boxes, [[0, 0], [0, missing], [0, 0]])
+    scores = tf.pad(scores, [[0, 0], [0, missing]])
     scores, order = tf.math.top_k(scores, config.detections)
     valid = scores > 0
     return Detections(

@@ -21,9 +21,8 @@ from cpc_tf.encoders.layers import has_batch_norm, make_norm
 from cpc_tf.encoders.networks.resnet import Bottleneck, conv
 
 PROBE = 128  # side of the image from which stride and channels of a backbone are read
-Rest = Callable[
-    [tf.Tensor, bool], tf.Tensor
-]  # (a map [N, h, w, C], training) -> a map [N, h', w', D], float32
+# (a map [N, h, w, C], training) -> a map [N, h', w', D], float32
+Rest = Callable[[tf.Tensor, bool], tf.Tensor]
 
 
 class RegionProposalNetwork(keras.layers.Layer):
@@ -175,10 +174,8 @@ class FasterRCNN(keras.Model):
         self.config, self.backbone, self.num_classes = config, backbone, num_classes
         self._is_divided = rest is not None
         self.stride, self.channels = _probe(backbone)
-        sizes, ratios = (
-            config.anchors.numbers("anchor_sizes"),
-            config.anchors.numbers("anchor_ratios"),
-        )
+        sizes = config.anchors.numbers("anchor_sizes")
+        ratios = config.anchors.numbers("anchor_ratios")
         self._anchors = lambda rows, columns: anchor_grid(rows, columns, self.stride, sizes, ratios)
         self.norm = make_norm(config.backbone.backbone_norm, "float32", "backbone_norm")
         self.rpn = RegionProposalNetwork(config.rpn.rpn_width, len(sizes) * len(ratios), dtype)
@@ -195,9 +192,9 @@ class FasterRCNN(keras.Model):
     @property
     def has_batch_norm(self) -> bool:
         """Whether training exchanges statistics of the batch."""
-        return getattr(self.backbone, "has_batch_norm", False) or any(
-            map(has_batch_norm, (self.norm, self.head))
-        )
+        if getattr(self.backbone, "has_batch_norm", False):
+            return True
+        return has_batch_norm(self.norm) or has_batch_norm(self.head)
 
     @property
     def detector_variables(self) -> list[tf.Variable]:
@@ -402,7 +399,6 @@ def _split(x: tf.Tensor, chunk: int) -> tf.Tensor:
     """Splits [B, K, ...] to [n, B, chunk, ...], padded with zeros if chunk does not divide K."""
     count = -(-x.shape[1] // chunk)
     x = tf.pad(x, [[0, 0], [0, count * chunk - x.shape[1]]] + [[0, 0]] * (x.shape.rank - 2))
-    x = tf.reshape(
-        x, tf.concat([tf.shape(x)[:1], [count, chunk], x.shape[2:]], 0)
-    )  # [B, n, chunk, ...]
+    shape = tf.concat([tf.shape(x)[:1], [count, chunk], x.shape[2:]], 0)
+    x = tf.reshape(x, shape)  # [B, n, chunk, ...]
     return tf.transpose(x, [1, 0, *range(2, x.shape.rank)])

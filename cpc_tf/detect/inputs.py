@@ -35,10 +35,8 @@ _MOST_UNFIT = 0.05  # of the objects
 # of the usual stride. The larger demand counts, up to the paper's canvas.
 _MIDDLE_OBJECT, _SMALL_OBJECT = 96, 32
 _LARGEST_CANVAS = 800 * 800  # px
-_CANVAS_STEP, _LEAST_STEPS = (
-    32,
-    4,
-)  # px, a multiple of usual strides; and how many of them a side has at least
+_CANVAS_STEP = 32  # px, a multiple of usual strides
+_LEAST_STEPS = 4  # that a side has
 
 
 class DetectionData(NamedTuple):
@@ -59,7 +57,7 @@ class Origin(NamedTuple):
     source: str
 
 
-def located(config: DetectConfig) -> tuple[DetectConfig, list[Origin]]:
+def find_dataset(config: DetectConfig) -> tuple[DetectConfig, list[Origin]]:
     """Returns the settings with the --dataset that --boxes stands for, if it is given, and what that follows from.
 
     Raises:
@@ -87,23 +85,26 @@ def open_data(config: DetectConfig) -> DetectionData:
             raise ConfigError(
                 flag, split, f"no object there in --dataset={data.dataset} but difficult ones"
             )
-    overlap = (
-        in_both(*sources) if all(isinstance(source, BoxesFolder) for source in sources) else []
-    )
+    overlap = []
+    if all(isinstance(source, BoxesFolder) for source in sources):
+        overlap = in_both(*sources)
     sources, counts, lines = _with_the_same_classes(config, sources, counts)
     (easy, difficult), (test_easy, _) = counts
     # Difficult objects are learned from, but need not be found.
-    of_class = [
-        dict(zip(sources[0].class_names, count.tolist())) for count in (easy + difficult, test_easy)
+    class_names = sources[0].class_names
+    counts_by_class = [
+        dict(zip(class_names, (easy + difficult).tolist())),
+        dict(zip(class_names, test_easy.tolist())),
     ]
-    lines += overlap + classes.compare(*of_class, *splits.values(), "objects")
-    used = [
-        catalog.SplitSummary(flag, split, source.about, source.num_examples, objects, "objects")
-        for (flag, split), source, objects in zip(splits.items(), sources, of_class)
-    ]
-    return DetectionData(
-        *sources, int(easy.sum()), int(test_easy.sum()), catalog.summarized(data, used, lines)
-    )
+    lines += overlap + classes.compare(*counts_by_class, *splits.values(), "objects")
+
+    used = []
+    for (flag, split), source, objects in zip(splits.items(), sources, counts_by_class):
+        used.append(
+            catalog.SplitSummary(flag, split, source.about, source.num_examples, objects, "objects")
+        )
+    summary = catalog.summarized(data, used, lines)
+    return DetectionData(*sources, int(easy.sum()), int(test_easy.sum()), summary)
 
 
 def _with_the_same_classes(
@@ -140,7 +141,7 @@ def _with_the_same_classes(
     return [*map(renamed, sources)], [count @ merged for count in counts], [*lines]
 
 
-def fitted(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:
+def fit_to_images(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:
     """Returns the settings with a canvas, --area_scale and --anchor_sizes that fit the images, where they are not set.
 
     Args:
@@ -229,9 +230,8 @@ def described(config: DetectConfig, objects: np.ndarray, derived: bool) -> str:
       objects: what `object_sizes` returns.
       derived: whether they follow from the data.
     """
-    low, median, high = (
-        f"{side:.0f}" for side in np.percentile(objects, [_USUAL_SIZES[0], 50, _USUAL_SIZES[1]])
-    )
+    sides = np.percentile(objects, [_USUAL_SIZES[0], 50, _USUAL_SIZES[1]])
+    low, median, high = (f"{side:.0f}" for side in sides)
     scale, anchors = config.canvas.area_scale, config.detector.anchors
     line = f"objects as shown: {low} to {high} px (nine of ten), median {median}"
     line += f", on a canvas of {config.canvas.canvas_height} x {config.canvas.canvas_width} px"
@@ -281,20 +281,21 @@ def origins(
         "train_epochs": f"{pictures}: {USUAL.epochs} epochs, of few pictures {USUAL.least_steps} steps",
     }
     values = flatten(config)
-    return found + [
-        Origin(name, f"{value:g}" if isinstance(value, float) else str(value), sources[name])
-        for name in open_settings(given)
-        if (value := values[name]) and name in sources
-    ]
+    for name in open_settings(given):
+        value = values[name]
+        if value and name in sources:
+            text = f"{value:g}" if isinstance(value, float) else str(value)
+            found.append(Origin(name, text, sources[name]))
+    return found
 
 
 def table(rows: Sequence[Origin]) -> str:
     """Returns settings, values and what they were derived from as the lines of a table."""
-    columns = [
-        ("setting", "value", "from"),
-        *((f"--{name}", value, source) for name, value, source in rows),
+    cells = [("setting", "value", "from")]
+    cells += [(f"--{name}", value, source) for name, value, source in rows]
+    first = max(len(name) for name, _, _ in cells)
+    second = max(len(value) for _, value, _ in cells)
+    lines = [
+        f"{name:{first}}  {value:{second}}  {escaped(source)}" for name, value, source in cells
     ]
-    first, second = (max(len(row[place]) for row in columns) for place in (0, 1))
-    return "\n".join(
-        f"{name:{first}}  {value:{second}}  {escaped(source)}" for name, value, source in columns
-    )
+    return "\n".join(lines)

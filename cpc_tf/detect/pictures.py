@@ -104,28 +104,22 @@ def _tile(
     detected, (rights, _), missed = judged
     plots.tile(axis, image, f"{title}: {missed.sum()} missed, {(rights == 0).sum()} wrong")
     for box, label, lost, difficult in zip(*truth[:2], missed, truth.difficult):
+        if lost:
+            kind, text = MISSED, class_names[label]
+        elif difficult:
+            kind, text = DIFFICULT, ""
+        else:
+            kind, text = TRUE, ""
         # Broad, so that it stays visible below a detected box.
-        _box(
-            axis,
-            box,
-            MISSED if lost else DIFFICULT if difficult else TRUE,
-            3.2,
-            class_names[label] if lost else "",
-        )
+        _box(axis, box, kind, 3.2, text)
     for box, score, label, right in zip(*detected, rights):
-        _box(
-            axis,
-            box,
-            (WRONG, RIGHT, DIFFICULT)[int(right)],
-            1.4,
-            f"{class_names[label]} {score:.2f}",
-        )
+        kind = (WRONG, RIGHT, DIFFICULT)[int(right)]
+        _box(axis, box, kind, 1.4, f"{class_names[label]} {score:.2f}")
 
 
 def _box(axis: Axes, box: np.ndarray, kind: dict[str, str], width: float, text: str) -> None:
-    y1, x1, y2, x2 = (
-        box - 0.5
-    )  # Matplotlib has the centre of the first pixel at 0, our boxes at 0.5
+    # Matplotlib has the centre of the first pixel at 0, our boxes at 0.5.
+    y1, x1, y2, x2 = box - 0.5
     axis.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, linewidth=width, **kind))
     y, side = (y2, "bottom") if kind is MISSED else (y1, "top")
     back = {"facecolor": kind["color"], "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
@@ -141,14 +135,12 @@ def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
     columns = min(COLUMNS, len(labels))
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        for axis, label in zip(
-            plots.grid(canvas, len(labels), columns, sharex=True, sharey=True), labels
-        ):
+        axes = plots.grid(canvas, len(labels), columns, sharex=True, sharey=True)
+        for axis, label in zip(axes, labels):
             curve = scores.curves[label]
             recall = [0.0, *curve.recall]
-            plots.Line("", [*zip(recall, [*curve.precision[:1], *curve.precision])], "cpc").draw(
-                axis, theme
-            )
+            precision = [*curve.precision[:1], *curve.precision]
+            plots.Line("", [*zip(recall, precision)], "cpc").draw(axis, theme)
             # This area is the average precision over all points.
             best = np.append(curve.best, 0)
             axis.fill_between(

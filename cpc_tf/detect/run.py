@@ -56,7 +56,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    config, found = inputs.located(config)
+    config, found = inputs.find_dataset(config)
     with open_run(config, "detect") as (workdir, strategy):
         data = inputs.open_data(config)
         keep_data(workdir, strategy, {"split": data.source, "test_split": data.test_source})
@@ -79,19 +79,19 @@ def _run(
     found: Sequence[inputs.Origin],
 ) -> dict[str, Any]:
     """Trains, tests and writes the files of a run; returns the content of result.json."""
-    source, test_source, given, sizes = (
-        data.source,
-        data.test_source,
-        workdir.config,
-        data.source.sizes(),
-    )
-    workdir.config, line = inputs.fitted(given, sizes)
+    # The settings that follow from the data.
+    source, test_source = data.source, data.test_source
+    given = workdir.config
+    sizes = source.sizes()
+    workdir.config, line = inputs.fit_to_images(given, sizes)
     print(f"{data.summary}\n  {line}", flush=True)
     config = workdir.usual(inputs.USUAL, source.num_examples, strategy, tell=False)
     if not workdir.has_begun:
         origins = inputs.table([*found, *inputs.origins(given, config, data, sizes)])
         print(f"\n{origins}\n", flush=True)
         workdir.write_with_run("derived.txt", f"{origins}\n")
+
+    # The phases and the detector.
     training, names = config.training, source.class_names
     length, held_out = lengths(config, source.num_examples), config.phases.held_out
     parts = divided(source, held_out, training.seed) if length.first and held_out else None
@@ -101,6 +101,8 @@ def _run(
     workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
     if source.category_ids:
         workdir.write(CATEGORY_IDS, to_json(dict(source.category_ids)))
+
+    # Training, test and files.
     with fetching(source, test_source):
         tested, phase_results = _train(phases, workdir, source, test_source, length, parts)
         if workdir.chief:
@@ -281,9 +283,8 @@ class DetectionPhases(PhasedRun):
     def __init__(self, config: DetectConfig, model: FasterRCNN, strategy: tf.distribute.Strategy):
         super().__init__("detect")
         self.model, self._config, self._strategy, self._watch = model, config, strategy, LeftOut()
-        rows_of(
-            strategy, config.training.batch_size, config.numerics
-        )  # refused before anything is written
+        # Refused before anything is written.
+        rows_of(strategy, config.training.batch_size, config.numerics)
         self._weights = model.get_weights() if config.phases.frozen_epochs else []
         xla = config.numerics.xla if model.backbone.compiles else "off"
         self._find = scoring.finder(
@@ -329,10 +330,8 @@ class DetectionPhases(PhasedRun):
         """
         workdir, evaluation = self.workdir(in_folder(self._config, *folders, FINE_TUNED)), None
         if held_out:
-            every, patience = (
-                math.ceil(length.second / self._config.phases.looks),
-                self._config.phases.patience,
-            )
+            every = math.ceil(length.second / self._config.phases.looks)
+            patience = self._config.phases.patience
             evaluation = Evaluation(lambda: self.held_out(held_out), every, CHOSEN_BY, patience)
         outcome = self._train(
             workdir, FINE_TUNED, source, steps, length.second, length.first, evaluation

@@ -105,9 +105,8 @@ class BestF1(NamedTuple):
 
 def _overlaps(truth: Truth, detected: ImageDetections) -> np.ndarray:
     """Returns the overlaps of the detections of an image with its objects, [N, M]; -1 with those of another class."""
-    overlaps = bx.iou(
-        tf.constant(detected.boxes, tf.float64), tf.constant(truth.boxes, tf.float64)
-    ).numpy()
+    boxes = tf.constant(detected.boxes, tf.float64)
+    overlaps = bx.iou(boxes, tf.constant(truth.boxes, tf.float64)).numpy()
     return np.where(detected.labels[:, None] == truth.labels, overlaps, -1)
 
 
@@ -193,10 +192,11 @@ def coco_precisions(
 ) -> np.ndarray:
     """Returns COCO's average precision at each of its overlaps, of each class: [10, classes]; nan without an object."""
     judged = [np.zeros([len(COCO_OVERLAPS), 0], int), *map(judge_by_coco, truths, detections)]
-    curves = (
-        _curves(truths, detections, right, classes) for right in np.concatenate(judged, axis=1)
-    )
-    return np.array([[average_precision(curve, COCO_RECALLS) for curve in each] for each in curves])
+    precisions = []
+    for right in np.concatenate(judged, axis=1):
+        curves = _curves(truths, detections, right, classes)
+        precisions.append([average_precision(curve, COCO_RECALLS) for curve in curves])
+    return np.array(precisions)
 
 
 def best_f1(
@@ -309,10 +309,8 @@ def finder(
                 )
                 scenes.append(Scene(name.decode(), truth, detected))
             progress.update(len(scenes))
-            if (
-                len(scenes) == source.num_examples
-                or before // _PRINT_EVERY < len(scenes) // _PRINT_EVERY
-            ):
+            is_due = before // _PRINT_EVERY < len(scenes) // _PRINT_EVERY
+            if is_due or len(scenes) == source.num_examples:
                 print(f"testing  {progress}", flush=True)
         return scenes
 
@@ -321,20 +319,14 @@ def finder(
 
 def score(scenes: Sequence[Scene], classes: int, iou: float = 0.5) -> Scores:
     """Returns average precisions; by VOC's rules a detection must overlap an object by at least `iou` to find it."""
-    truths, detections = [scene.truth for scene in scenes], [scene.detected for scene in scenes]
+    truths = [scene.truth for scene in scenes]
+    detections = [scene.detected for scene in scenes]
     curves = precision_recall(truths, detections, classes, iou)
-    eleven, every = (
-        [average_precision(curve, recalls) for curve in curves] for recalls in (ELEVEN, None)
-    )
+    eleven = [average_precision(curve, ELEVEN) for curve in curves]
+    every = [average_precision(curve) for curve in curves]
     coco = coco_precisions(truths, detections, classes)
-    return Scores(
-        curves,
-        eleven,
-        every,
-        coco[0].tolist(),
-        coco.mean(0).tolist(),
-        best_f1(truths, detections, iou),
-    )
+    best = best_f1(truths, detections, iou)
+    return Scores(curves, eleven, every, coco[0].tolist(), coco.mean(0).tolist(), best)
 
 
 def table(scores: Scores, class_names: Sequence[str], images: int) -> str:
@@ -383,9 +375,11 @@ def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str
 
     def plain(name: str) -> str:
         short = name.encode()[:100].decode(errors="ignore")  # a file's name has at most 255 bytes
-        return "".join(
-            c if c in "-." or unicodedata.category(c)[0] in "LMN" else "_" for c in short
-        )
+        characters = [*short]
+        for place, character in enumerate(characters):
+            if character not in "-." and unicodedata.category(character)[0] not in "LMN":
+                characters[place] = "_"
+        return "".join(characters)
 
     lines = [[] for _ in class_names]
     for scene in scenes:

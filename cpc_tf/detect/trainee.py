@@ -14,7 +14,7 @@ from cpc_tf.encoders.network import Network, restore_kernel_norms
 from cpc_tf.training.optimizer import Schedule, sgd
 from cpc_tf.training.phases import FINE_TUNED, FROZEN
 from cpc_tf.training.strategy import wants_xla
-from cpc_tf.training.trainee import Rows, Trainee
+from cpc_tf.training.trainee import BatchPosition, Trainee
 
 WHOLE = ""  # the phase of a run that has one; it has no folder of its own
 CLASS_NAMES = "class_names.json"  # file of a run: the names of its classes, a JSON list
@@ -160,7 +160,7 @@ class DetectorTraining(Trainee):
         return tuple(batch[name] for name in ("image", "size", "boxes", "labels", "left_out"))
 
     def losses(
-        self, rows: Rows, images, sizes, boxes, labels, left_out
+        self, rows: BatchPosition, images, sizes, boxes, labels, left_out
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         images = tf.image.convert_image_dtype(images, tf.float32)
         seed = tf.stack([self.config.training.seed % 2**31, tf.cast(rows.step, tf.int32)])

@@ -22,7 +22,7 @@ from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
 from cpc_tf.training.optimizer import Schedule
 from cpc_tf.training.phases import FINE_TUNED, FROZEN
-from cpc_tf.training.trainee import Rows, Trainee
+from cpc_tf.training.trainee import BatchPosition, Trainee
 
 # A phase: everything by SGD. The others are FROZEN, the classifier by SGD, and FINE_TUNED, the encoder by Adam, too.
 SUPERVISED = "supervised"
@@ -152,11 +152,11 @@ class Classification(Trainee):
         if phase == SUPERVISED:
             by_sgd = [*by_adam, *by_sgd]
         self._kernels = [variable for variable in by_sgd if variable.shape.rank > 1]
+
+        # The learning rates.
         if phase == FINE_TUNED:
-            self.rates, peaks = (
-                ("finetune_rate", "encoder_rate"),
-                (sgd.finetune_rate, sgd.encoder_rate),
-            )
+            self.rates = ("finetune_rate", "encoder_rate")
+            peaks = (sgd.finetune_rate, sgd.encoder_rate)
         else:
             peaks = (sgd.learning_rate,)
         warmup = 0 if phase == FINE_TUNED else sgd.warmup_steps
@@ -167,6 +167,8 @@ class Classification(Trainee):
                 1.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
             )
         rates = [Schedule(peak, warmup, cosine_steps, drops, self._factor) for peak in peaks]
+
+        # The optimizers.
         # Details of the encoder's Adam; None: Keras' defaults.
         paper = OptimizerConfig() if phase == FINE_TUNED and sgd.encoder_adam == "paper" else None
         self._clipped = (len(by_sgd), paper.clip_norm) if paper else None
@@ -176,6 +178,8 @@ class Classification(Trainee):
                 details = (paper.beta1, paper.beta2, paper.epsilon) if paper else ()
                 parts["optimizer1"] = (optimizer.adam(rates[1], *details), by_adam)
         averages = {"average_decay": paper.average_decay, "averaged": by_adam} if paper else {}
+
+        # What is saved, and what replicas exchange.
         # The frozen phase does not change the encoder, so its gigabytes need not be written.
         saved = {} if phase == FROZEN else {"encoder": encoder.saved()}
         encoder_exchanges = phase != FROZEN and encoder.has_batch_norm
@@ -184,6 +188,8 @@ class Classification(Trainee):
         self.set_up(
             parts, of_whole_batch=of_whole_batch, classifier=classifier, **averages, **saved
         )
+
+        # The functions of training and test.
         encode = functools.partial(self._maps, training=phase != FROZEN)
         self._encode = self.compiled(encode) if self.exchanges and not encoder_exchanges else encode
         self._logits = on_replicas(
@@ -202,25 +208,25 @@ class Classification(Trainee):
             `Propagation.loss` takes them.
         """
         inputs = batch["latents"] if "latents" in batch else batch["image"]
-        return (inputs, batch["label"], *([batch["unlabelled"]] if self._propagation else []))
+        if self._propagation:
+            return inputs, batch["label"], batch["unlabelled"]
+        return inputs, batch["label"]
 
     def losses(
-        self, rows: Rows, inputs: tf.Tensor, labels: tf.Tensor, *unlabelled: tf.Tensor
+        self, rows: BatchPosition, inputs: tf.Tensor, labels: tf.Tensor, *unlabelled: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         maps = self._encode(inputs)
         maps = tf.stop_gradient(maps) if self.phase == FROZEN else maps
         seed = tf.stack([tf.cast(self._seed, tf.int64), rows.step])
         key = tf.random.experimental.stateless_fold_in(seed, 0)
         width = self.classifier.logits.kernel.shape[0]
-        mask = self.classifier.dropout_mask(
-            width, key, self.batch_size
-        )  # of the batch of all replicas
+        # Of the batch of all replicas.
+        mask = self.classifier.dropout_mask(width, key, self.batch_size)
         mask = tf.slice(mask, [rows.first, 0], [maps.shape[0], width])
         logits = self.classifier(maps, training=True, mask=mask)  # [B, classes]
         metrics = self.kind.metrics(logits, labels)
-        total = metrics["loss"] + self._decay * tf.add_n(
-            [tf.nn.l2_loss(kernel) for kernel in self._kernels]
-        )
+        squares = tf.add_n([tf.nn.l2_loss(kernel) for kernel in self._kernels])
+        total = metrics["loss"] + self._decay * squares
         if self._propagation:
             loss, more = self._propagation.loss(rows, *unlabelled)
             return total + loss, {**metrics, **more}

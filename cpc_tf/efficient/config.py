@@ -167,10 +167,8 @@ class ClassifierConfig(Settings):
         for backbone in self.backbones:
             if backbone not in NETWORKS:
                 raise ConfigError("backbone", self.backbone, f"must be of {', '.join(NETWORKS)}")
-        if len(self.backbones) > 1 and self.encoder not in (
-            "",
-            PIXELS,
-        ):  # a preset alone names no encoder
+        # A preset alone names no encoder.
+        if len(self.backbones) > 1 and self.encoder not in ("", PIXELS):
             raise ConfigError(
                 "backbone",
                 self.backbone,
@@ -355,10 +353,31 @@ class EfficientConfig(Settings):
                 self.data.unlabelled,
                 "goes with a folder of pictures with labels, --labelled=FOLDER",
             )
-        if self.sgd.stop_at_loss and (self.sgd.patience or self.classifier.encoder == PIXELS):
-            why = f"with --patience={self.sgd.patience} the held-out labels end the phase, give only one"
-            why = why if self.sgd.patience else f"ends a frozen phase, --encoder={PIXELS} has none"
-            raise ConfigError("stop_at_loss", self.sgd.stop_at_loss, why)
+        self._check_phases()
+        if self.propagation.propagation != NONE:
+            self._check_propagation()
+        elif self.data.unlabelled:
+            raise ConfigError(
+                "unlabelled",
+                self.data.unlabelled,
+                "a classifier learns from pictures without labels only with "
+                "--propagation; pre-train on these with cpc-tf pretrain",
+            )
+
+    def _check_phases(self):
+        """Refuses settings of the lengths of the phases that exclude each other."""
+        if self.sgd.stop_at_loss and self.sgd.patience:
+            raise ConfigError(
+                "stop_at_loss",
+                self.sgd.stop_at_loss,
+                f"with --patience={self.sgd.patience} the held-out labels end the phase, give only one",
+            )
+        if self.sgd.stop_at_loss and self.classifier.encoder == PIXELS:
+            raise ConfigError(
+                "stop_at_loss",
+                self.sgd.stop_at_loss,
+                f"ends a frozen phase, --encoder={PIXELS} has none",
+            )
         if self.labels.refit and not self.data.ref.is_folder:
             raise ConfigError(
                 "--refit: for pictures of your own, --labelled=FOLDER or --dataset=folder:PATH; "
@@ -374,16 +393,10 @@ class EfficientConfig(Settings):
                 self.sgd.drops_at,
                 "with --patience the held-out labels say when rates drop",
             )
+
+    def _check_propagation(self):
+        """Refuses settings that do not go with the method of --propagation."""
         flag = f"--propagation={self.propagation.propagation}"
-        if self.propagation.propagation == NONE:
-            if self.data.unlabelled:
-                raise ConfigError(
-                    "unlabelled",
-                    self.data.unlabelled,
-                    "a classifier learns from pictures without labels only with "
-                    "--propagation; pre-train on these with cpc-tf pretrain",
-                )
-            return
         if whole := PARTS.get(self.data.ref.builder):
             raise ConfigError(
                 f"{flag}: {self.data.flag} has no other pictures than those with labels; take --dataset={whole[0]} "
@@ -418,11 +431,10 @@ class EfficientConfig(Settings):
     def of_teacher(self) -> "EfficientConfig":
         """The settings of the first training of self-training, in a folder of the run. Raises ConfigError."""
         words = to_flagfile(replace(self, propagation=NONE, teacher="")).splitlines()
+        if self.propagation.teacher:
+            words.append(f"--set={self.propagation.teacher}")
         try:
-            teacher = self.propagation.teacher
-            config = cli.parse(
-                EfficientConfig, [*words, *([f"--set={teacher}"] if teacher else [])]
-            )
+            config = cli.parse(EfficientConfig, words)
         except ConfigError as error:
             raise ConfigError("teacher", self.propagation.teacher, str(error)) from error
         return replace(config, workdir=os.path.join(self.workdir, TEACHER))

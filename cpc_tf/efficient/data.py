@@ -14,7 +14,7 @@ from cpc_tf.efficient.inputs import Labels, choose_labels
 from cpc_tf.efficient.propagation_config import NONE
 
 
-class Data(NamedTuple):
+class FewLabelData(NamedTuple):
     """What a run learns from and is tested on."""
 
     source: Source
@@ -30,17 +30,19 @@ class Data(NamedTuple):
             "test_split": self.test_source,
             "unlabelled": self.unlabelled,
         }
-        return {**splits, **({"validation_split": self.validation} if self.validation else {})}
+        if self.validation:
+            splits["validation_split"] = self.validation
+        return splits
 
     @property
     def pool(self) -> Source | None:
         """The pictures that are learned from without their labels, none of --validation_split; None: there are none."""
-        return self.unlabelled and restricted(
-            self.unlabelled, _learnable(self.unlabelled, self.validation)
-        )
+        if not self.unlabelled:
+            return None
+        return restricted(self.unlabelled, _learnable(self.unlabelled, self.validation))
 
 
-def open_data(config: EfficientConfig) -> Data:
+def open_data(config: EfficientConfig) -> FewLabelData:
     """Opens the splits of a run. Raises ConfigError if one leads nowhere or does not fit the settings."""
     labels, method = config.labels, config.propagation.propagation
     pair = catalog.open_pair(
@@ -48,17 +50,17 @@ def open_data(config: EfficientConfig) -> Data:
     )
     source, test_source, summary, validation = pair
     if method == NONE:
-        return Data(source, test_source, None, validation, summary)
+        return FewLabelData(source, test_source, None, validation, summary)
     if source.multi_label:
         raise ConfigError(
             "propagation", method, "needs pictures with one label each; these have several"
         )
     unlabelled = catalog.open_unlabelled(config.data, source)
     line = f"--propagation={method}: {unlabelled.num_examples} images, whose labels are not used"
-    return Data(source, test_source, unlabelled, validation, f"{summary}\n{line}")
+    return FewLabelData(source, test_source, unlabelled, validation, f"{summary}\n{line}")
 
 
-def choose(config: EfficientConfig, data: Data) -> tuple[Labels, str]:
+def choose(config: EfficientConfig, data: FewLabelData) -> tuple[Labels, str]:
     """Returns the labels that a run may see, see `choose_labels`, and a line on --validation_split; '' without one.
 
     With that split its labels are held out in place of a part of these, and no picture of it is chosen.
@@ -77,14 +79,14 @@ def choose(config: EfficientConfig, data: Data) -> tuple[Labels, str]:
             "validation_split", split, f"has images of --test_split={config.labels.test_split}"
         )
     which = replace(config.labels, held_out=0.0) if validation else config.labels
-    given = (
+    labels = choose_labels(
         source.labels()[rows],
         source.class_names,
         which,
         config.training.seed,
         source.groups()[rows],
     )
-    labels = choose_labels(*given).in_split(rows)
+    labels = labels.in_split(rows)
     if not validation:
         return labels, ""
     return labels._replace(fit=labels.chosen), (
@@ -115,12 +117,12 @@ def relabelled(
     """
     keys, known = [*source.identities()], source.labels()
     label_of = {keys[index]: known[index] for index in labels.chosen}
-    held_out = {keys[index] for index in (() if labels.held_out is None else labels.held_out)}
+    held_out = set()
+    if labels.held_out is not None:
+        held_out = {keys[index] for index in labels.held_out}
     learned = [label_of.get(key, label) for key, label in zip(pool.identities(), predicted)]
-    is_held_out, every = (
-        np.array([key in held_out for key in pool.identities()]),
-        np.arange(pool.num_examples),
-    )
+    is_held_out = np.array([key in held_out for key in pool.identities()])
+    every = np.arange(pool.num_examples)
     fit, tested = None, None
     if labels.fit is not None:
         fit = every[~is_held_out]

@@ -22,7 +22,7 @@ from cpc_tf.data.source import Joined, Select, Source, restricted
 from cpc_tf.data.views import RandomSizedCrop
 from cpc_tf.efficient.classifier import ENCODED, FROZEN
 from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
-from cpc_tf.efficient.propagation import beside
+from cpc_tf.efficient.propagation import with_unlabelled
 from cpc_tf.encoders.card import EncoderName, find_card
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder
@@ -41,10 +41,8 @@ from cpc_tf.training.strategy import replica_batches
 USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
 # Head of as many labels at least -> blocks and width: the paper's, and that of imagenette/efficient.
 HEADS = {10_000: (11, 4096), 0: (2, 512)}
-MOST_VIEWS, ALL_VIEWS = (
-    16,
-    8000,
-)  # of each image, and of all: a view on the feature map of 128 px takes 256 KB
+MOST_VIEWS = 16  # of each image
+ALL_VIEWS = 8000  # of all images: a view on the feature map of 128 px takes 256 KB
 # Of few labels: below this part of the loss of a guess new pictures gained nothing any more (docs/notebook, "Answer").
 LEARNED, FEW = 0.2, 128
 PAPERS_SIZES = 256, 224
@@ -66,7 +64,9 @@ class Labels(NamedTuple):
 
     def in_split(self, rows: np.ndarray) -> Labels:
         """Returns these labels, which are indices into some rows of a split, int64 [n], as indices into the split."""
-        return Labels(*(None if part is None else rows[part] for part in self[:3]), self.fraction)
+        fit = None if self.fit is None else rows[self.fit]
+        held_out = None if self.held_out is None else rows[self.held_out]
+        return Labels(rows[self.chosen], fit, held_out, self.fraction)
 
 
 def choose_labels(
@@ -93,22 +93,21 @@ def choose_labels(
     Raises:
       ConfigError: a class would get no label, or has too few.
     """
-    multi_label, fraction, per_class = (
-        labels.ndim == 2,
-        config.label_fraction,
-        config.labels_per_class,
-    )
+    # The same part of each class.
+    multi_label = labels.ndim == 2
+    fraction = config.label_fraction
+    per_class = config.labels_per_class
     strata = draws.rarest(labels) if multi_label else labels
     chosen = []
     for number in range(len(class_names) + multi_label):  # the last has the pictures of no class
-        shuffled = np.random.default_rng([seed, number]).permutation(
-            np.flatnonzero(strata == number)
-        )
+        rows = np.flatnonzero(strata == number)
+        shuffled = np.random.default_rng([seed, number]).permutation(rows)
         # Rounded half up, and exact, so that 0.29 of 100 is 29.
-        chosen.append(
-            shuffled[: per_class or int(Fraction(str(fraction)) * len(shuffled) + Fraction(1, 2))]
-        )
+        count = per_class or int(Fraction(str(fraction)) * len(shuffled) + Fraction(1, 2))
+        chosen.append(shuffled[:count])
     seen = np.sort(np.concatenate(chosen))
+
+    # Each class must have some.
     for number, name in enumerate(class_names):
         has = labels[:, number] > 0.5 if multi_label else labels == number
         have, count = int(has.sum()), int(has[seen].sum())
@@ -117,24 +116,27 @@ def choose_labels(
                 f"--split: class {name} has no examples there, so it cannot be learned"
             )
         if not count:
-            flag, value = (
-                ("labels_per_class", per_class) if per_class else ("label_fraction", fraction)
-            )
-            more = f"the least that gives one is {math.ceil(5e5 / have) / 1e6:g}, or say --labels_per_class=1"
-            more = "say more" if multi_label else more
+            flag, value = "label_fraction", fraction
+            if per_class:
+                flag, value = "labels_per_class", per_class
+            more = "say more"
+            if not multi_label:
+                least = math.ceil(5e5 / have) / 1e6
+                more = f"the least that gives one is {least:g}, or say --labels_per_class=1"
             raise ConfigError(
                 flag, value, f"leaves none of the {have} labels of class {name}; {more}"
             )
         if count < per_class and not multi_label:
             raise ConfigError("labels_per_class", per_class, f"class {name} has only {have}")
+
+    # What is held out.
     group_of = np.arange(len(labels)) if group_of is None else group_of
     held_out = draws.last_part(
         map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out
     )
     is_held_out = np.isin(seen, list(held_out))
-    enough = (any if multi_label else all)(
-        np.isin(indices, seen[is_held_out]).any() for indices in chosen
-    )
+    has_held_out = [np.isin(indices, seen[is_held_out]).any() for indices in chosen]
+    enough = any(has_held_out) if multi_label else all(has_held_out)
     fraction = len(seen) / len(labels) if per_class else fraction
     if not config.held_out or not enough:
         return Labels(seen, None, None, fraction)
@@ -152,7 +154,7 @@ def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:
     return derived(config, {"resize": resize, "image_size": image_size}, source)
 
 
-def guessing(labels: np.ndarray) -> float:
+def loss_of_guessing(labels: np.ndarray) -> float:
     """Returns the mean loss of who knows of labels, int64 [n] or float32 [n, classes], only how frequent they are."""
     shares = labels.mean(0) if labels.ndim == 2 else np.bincount(labels) / len(labels)
     shares = np.stack([shares, 1 - shares]) if labels.ndim == 2 else shares[None].T
@@ -168,7 +170,7 @@ def from_labels(
       config: the settings as they are given.
       labels: those that the run may see.
       replicas: of the run.
-      guess: see `guessing`.
+      guess: see `loss_of_guessing`.
 
     Raises:
       ConfigError: a batch is larger than what it is drawn from.
@@ -234,15 +236,11 @@ class Inputs:
 
             self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
             self._encode_means = on_replicas(encode_means, strategy, ENCODED, xla)
-        self._batch, self._own = (
-            ENCODED * strategy.num_replicas_in_sync,
-            own_images(strategy, ENCODED),
-        )
-        self.sources, self.class_names, self.count = (
-            (source, test_source),
-            source.class_names,
-            len(labels.chosen),
-        )
+        self._batch = ENCODED * strategy.num_replicas_in_sync
+        self._own = own_images(strategy, ENCODED)
+        self.sources = (source, test_source)
+        self.class_names = source.class_names
+        self.count = len(labels.chosen)
         self.kind = label_kinds.of(source.multi_label)
         # The number of labels that are held out.
         if validation:
@@ -316,16 +314,14 @@ class Inputs:
                 pipeline.batches, source, RandomSizedCrop(), config.images, config.augment
             )
             if self.unlabelled and phase != FROZEN:
-                make = beside(make, self.unlabelled, config)
+                make = with_unlabelled(make, self.unlabelled, config)
             return replica_batches(config.training, make)
 
         def cached(**order) -> tf.data.Dataset:
-            rows = (
-                np.arange(config.sgd.cached_views)[:, None] * self.count + self._rows(part)
-            ).ravel()
-            return feature_batches(
-                Features(self._views.latents[rows], self._views.labels[rows]), **order
-            )
+            first_rows = np.arange(config.sgd.cached_views)[:, None] * self.count
+            rows = (first_rows + self._rows(part)).ravel()  # [views * images of the part]
+            features = Features(self._views.latents[rows], self._views.labels[rows])
+            return feature_batches(features, **order)
 
         return replica_batches(config.training, cached, remote=False)
 

@@ -33,7 +33,7 @@ from cpc_tf.training.phases import (
 from cpc_tf.training.strategy import wants_xla
 
 
-class Tested(NamedTuple):
+class ClassifierTest(NamedTuple):
     """A classifier's scores and outputs on the images of a part, in order."""
 
     scores: dict[str, float]
@@ -60,7 +60,7 @@ def load_encoder(config: EfficientConfig, strategy: tf.distribute.Strategy) -> L
         )
 
 
-class Phases(PhasedRun):
+class ClassifierPhases(PhasedRun):
     """The phases of a run. They share an encoder: each starts from its original weights and changes them.
 
     A phase with another --backbone than the one before replaces it.
@@ -91,13 +91,8 @@ class Phases(PhasedRun):
         bound, learned = config.sgd.stop_at_loss, None
         if bound:
             learned = Learned(bound, trainee.drop_rates, goes_on=begin is not None)
-        self._train(
-            config,
-            trainee,
-            part,
-            length.steps if length else self._longest(config),
-            learned=learned,
-        )
+        steps = length.steps if length else self._longest(config)
+        self._train(config, trainee, part, steps, learned=learned)
         return trainee
 
     @property
@@ -106,7 +101,7 @@ class Phases(PhasedRun):
         encoder = sum(int(np.prod(x.shape)) for x in self.encoder.trainable_variables)
         return {"parameters": encoder + self._counted} if encoder else {}
 
-    def on_all_labels(self) -> Phases:
+    def on_all_labels(self) -> ClassifierPhases:
         """Returns the same phases with inputs whose 'chosen' images are all, those of the test too."""
         made = copy.copy(self)
         made.inputs = self.inputs.with_test()
@@ -141,11 +136,10 @@ class Phases(PhasedRun):
             classifier = build_classifier(config, phase, self._maps, len(self.inputs.class_names))
             self._counted = sum(int(np.prod(x.shape)) for x in classifier.trainable_variables)
             steps, kind = self._longest(config), self.inputs.kind
-            drops = (
-                length.drop_steps
-                if length
-                else [round(part * steps) for part in config.sgd.numbers("drops_at")]
-            )
+            if length:
+                drops = length.drop_steps
+            else:
+                drops = [round(part * steps) for part in config.sgd.numbers("drops_at")]
             cosine = not length and not drops
             return Classification(
                 self.encoder, classifier, phase, config, steps, self._strategy, kind, cosine, drops
@@ -154,10 +148,8 @@ class Phases(PhasedRun):
     def _remember(self, config: EfficientConfig) -> None:
         """Keeps the weights of a new encoder and the shape of its maps, which is traced only here."""
         with self._strategy.scope():
-            self._weights, self._maps = (
-                self.encoder.get_weights(),
-                self.encoder.map_shape(config.images.image_size),
-            )
+            self._weights = self.encoder.get_weights()
+            self._maps = self.encoder.map_shape(config.images.image_size)
 
     def fine_tune(
         self,
@@ -174,20 +166,15 @@ class Phases(PhasedRun):
         """
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
         # A length that is to be chosen needs constant rates: a shorter cosine would be another one.
-        longest, kind, cosine = (
-            config.sgd.finetune_steps,
-            self.inputs.kind,
-            not self.inputs.held_out,
-        )
         trainee = Classification(
             self.encoder,
             start.classifier,
             FINE_TUNED,
             config,
-            longest,
+            config.sgd.finetune_steps,
             self._strategy,
-            kind,
-            cosine,
+            self.inputs.kind,
+            cosine=not self.inputs.held_out,
         )
         evaluation = self._evaluation(config, trainee, steps) if evaluated else None
         return trainee, self._train(config, trainee, part, steps, evaluation).records
@@ -196,19 +183,19 @@ class Phases(PhasedRun):
         """Returns the main score and the loss on the held-out labels, and the temperature that fits, if one does."""
         tested, kind = self.test(config, trainee, "held_out"), self.inputs.kind
         temperature = fitted_temperature(*kind.choices(tested.logits, tested.labels))
-        return {
-            **{f"{HELD_OUT}{name}": tested.scores[name] for name in (kind.main, "loss")},
-            **({f"{HELD_OUT}temperature": temperature} if temperature else {}),
-        }
+        scores = {f"{HELD_OUT}{name}": tested.scores[name] for name in (kind.main, "loss")}
+        if temperature:
+            scores[f"{HELD_OUT}temperature"] = temperature
+        return scores
 
-    def test(self, config: EfficientConfig, trainee: Classification, part: str = "test") -> Tested:
+    def test(
+        self, config: EfficientConfig, trainee: Classification, part: str = "test"
+    ) -> ClassifierTest:
         """Tests on a part, by default the test split. Raises Diverged if the loss is not finite."""
         logits, labels = trainee.logits(self.inputs.in_order(trainee.phase, part))
-        tested = Tested(
-            self.inputs.kind.score(logits, labels, self.inputs.groups(part)), logits, labels
-        )
-        loop.refuse_divergence(tested.scores, config, trainee.rates)
-        return tested
+        scores = self.inputs.kind.score(logits, labels, self.inputs.groups(part))
+        loop.refuse_divergence(scores, config, trainee.rates)
+        return ClassifierTest(scores, logits, labels)
 
     def _evaluation(
         self, config: EfficientConfig, trainee: Classification, longest: int

@@ -20,7 +20,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.propagation_config import PropagationConfig
 from cpc_tf.encoders.layers import running_statistics_kept
 from cpc_tf.encoders.load import LoadedEncoder
-from cpc_tf.training.trainee import Rows
+from cpc_tf.training.trainee import BatchPosition
 
 Metrics = dict[str, tf.Tensor]  # float32 scalars
 
@@ -41,14 +41,13 @@ class Unlabelled(NamedTuple):
     progress: tf.Tensor  # float32 scalar, 0 to 1: which part of the training is done
 
 
-class Method(NamedTuple):
+class PropagationMethod(NamedTuple):
     """A method of label propagation."""
 
     view: View
     metric_names: tuple[str, ...]
-    loss: Callable[
-        [Unlabelled, PropagationConfig], tuple[tf.Tensor, Metrics]
-    ]  # weighted; the metrics are of all names
+    # Weighted; the metrics are of all names.
+    loss: Callable[[Unlabelled, PropagationConfig], tuple[tf.Tensor, Metrics]]
 
 
 def divergence(target: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -111,9 +110,8 @@ def adversarial(pictures: Unlabelled, target: tf.Tensor, config: PropagationConf
 
 def _direction(x: tf.Tensor) -> tf.Tensor:
     """Scales each picture of [n, S, S, 3] to a root mean square of 1; zeros stay zeros."""
-    x = tf.math.divide_no_nan(
-        x, tf.reduce_max(tf.abs(x), [1, 2, 3], keepdims=True)
-    )  # squares of gradients underflow
+    # Squares of gradients underflow.
+    x = tf.math.divide_no_nan(x, tf.reduce_max(tf.abs(x), [1, 2, 3], keepdims=True))
     return tf.math.divide_no_nan(x, tf.sqrt(tf.reduce_mean(tf.square(x), [1, 2, 3], keepdims=True)))
 
 
@@ -135,13 +133,13 @@ def uda(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.Tensor, Met
 
 
 METHODS = {
-    "pseudo_labels": Method(RandomSizedCrop(), ("pseudo_weight",), pseudo_labels),
-    "vat": Method(RandomSizedCrop(), ("divergence", "entropy"), vat),
-    "uda": Method(PlainAndAugmented(), ("confident",), uda),
+    "pseudo_labels": PropagationMethod(RandomSizedCrop(), ("pseudo_weight",), pseudo_labels),
+    "vat": PropagationMethod(RandomSizedCrop(), ("divergence", "entropy"), vat),
+    "uda": PropagationMethod(PlainAndAugmented(), ("confident",), uda),
 }
 
 
-def method_of(config: PropagationConfig) -> Method | None:
+def method_of(config: PropagationConfig) -> PropagationMethod | None:
     """Returns the method of --propagation; None: there is no loss of pictures without labels."""
     return METHODS.get(config.propagation)
 
@@ -169,7 +167,7 @@ class Propagation:
         self._batch_size = config.training.batch_size * self._config.unlabelled_ratio
         self.metric_names = ("unlabelled_loss", *self._method.metric_names)
 
-    def loss(self, rows: Rows, views: tf.Tensor) -> tuple[tf.Tensor, Metrics]:
+    def loss(self, rows: BatchPosition, views: tf.Tensor) -> tuple[tf.Tensor, Metrics]:
         """Returns the weighted loss, a float32 scalar, and the metrics with `metric_names`.
 
         Batch norm uses the statistics of each call's pictures; its running ones are those of pictures with labels, but
@@ -215,7 +213,7 @@ class Propagation:
         return loss, {"unlabelled_loss": loss, **metrics}
 
 
-def beside(
+def with_unlabelled(
     labelled: Callable[..., tf.data.Dataset], source: Source, config: EfficientConfig
 ) -> Callable[..., tf.data.Dataset]:
     """Returns what makes batches of pictures with labels and of others beside them.

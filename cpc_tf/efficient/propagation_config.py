@@ -5,10 +5,9 @@ import functools
 
 from cpc_tf.core.settings import LARGEST, ConfigError, Settings, count, fraction, rate, setting
 
-NONE, SELF_TRAINING = (
-    "none",
-    "self_training",
-)  # --propagation without a method, and with one that trains twice
+# --propagation without a method, and with one that trains twice.
+NONE = "none"
+SELF_TRAINING = "self_training"
 weight = functools.partial(setting, minimum=0, maximum=LARGEST)  # of a loss
 
 

@@ -17,9 +17,15 @@ from cpc_tf.core.settings import replace
 from cpc_tf.data.pipeline import fetching
 from cpc_tf.efficient.classifier import Classification
 from cpc_tf.efficient.config import PARTS, EfficientConfig
-from cpc_tf.efficient.data import Data, choose, open_data, relabelled
-from cpc_tf.efficient.inputs import Inputs, Labels, from_encoder, from_labels, guessing
-from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, load_encoder
+from cpc_tf.efficient.data import FewLabelData, choose, open_data, relabelled
+from cpc_tf.efficient.inputs import Inputs, Labels, from_encoder, from_labels, loss_of_guessing
+from cpc_tf.efficient.phases import (
+    ClassifierPhases,
+    ClassifierTest,
+    fine_tuning,
+    first_phase,
+    load_encoder,
+)
 from cpc_tf.efficient.propagation_config import NONE, SELF_TRAINING
 from cpc_tf.efficient.selection import Selection, as_given, length_of_chosen, select
 from cpc_tf.encoders.config import PIXELS
@@ -60,8 +66,8 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
 
 
 def _finished(
-    config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy, data: Data
-) -> tuple[dict[str, Any], Phases | None]:
+    config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy, data: FewLabelData
+) -> tuple[dict[str, Any], ClassifierPhases | None]:
     """Finishes a run if need be and prints what it reached; returns its result, and its phases if it was not finished.
 
     `config` are the settings as they are given; those of `workdir` may have been derived by a session before.
@@ -84,35 +90,26 @@ def _finished(
 
 def calibration_lines(result: dict[str, Any]) -> list[str]:
     """Returns lines of text on how far the probabilities of a result.json can be trusted."""
-    found = result["calibration"]
-    said, right = (f"{100 * found[name]:.0f} %" for name in ("confidence", "right"))
-    by = (
-        f"calibrated on {found['held_out']} held-out labels"
-        if found["fitted"]
-        else "not calibrated"
-    )
-    error = f"calibration error {100 * found['ece']:.0f} points"
-    lines = [f"probabilities: {said} on average, {right} are right; {error}, {by}"]
-    _, high = interval(found["right"] * found["tested"], found["tested"])
-    if found["confidence"] > high:
-        remedy = (
-            "more labels make them better"
-            if found["fitted"]
-            else "--held_out keeps labels aside to calibrate them"
-        )
-        instead = (
-            ""
-            if result["encoder"] == PIXELS
-            else "; cpc-tf classify on this encoder calibrates them on all labels"
-        )
-        lines.append(
-            f"note: these probabilities are too high; go by the scores above. {remedy}{instead}"
-        )
+    values = result["calibration"]
+    confidence, right = (f"{100 * values[name]:.0f} %" for name in ("confidence", "right"))
+    error = f"calibration error {100 * values['ece']:.0f} points"
+    if values["fitted"]:
+        fitted_on = f"calibrated on {values['held_out']} held-out labels"
+        remedy = "more labels make them better"
+    else:
+        fitted_on = "not calibrated"
+        remedy = "--held_out keeps labels aside to calibrate them"
+    lines = [f"probabilities: {confidence} on average, {right} are right; {error}, {fitted_on}"]
+    _, high = interval(values["right"] * values["tested"], values["tested"])
+    if values["confidence"] > high:
+        if result["encoder"] != PIXELS:
+            remedy += "; cpc-tf classify on this encoder calibrates them on all labels"
+        lines.append(f"note: these probabilities are too high; go by the scores above. {remedy}")
     return lines
 
 
 def _taught(
-    config: EfficientConfig, student: Workdir, strategy: tf.distribute.Strategy, data: Data
+    config: EfficientConfig, student: Workdir, strategy: tf.distribute.Strategy, data: FewLabelData
 ) -> np.ndarray:
     """Returns the class that the first classifier of self-training predicts of each of its pictures, int64 [N].
 
@@ -122,16 +119,13 @@ def _taught(
     if tf.io.gfile.exists(path):
         return np.array(read_json(path)["predicted"], np.int64)
     print(f"self-training, first on the labels alone: {config.workdir}", flush=True)
-    workdir, pool, data = (
-        Workdir(config, "efficient", student.chief),
-        data.pool,
-        data._replace(unlabelled=None),
-    )
+    workdir = Workdir(config, "efficient", student.chief)
+    pool = data.pool
+    data = data._replace(unlabelled=None)
     result, phases = _finished(config, workdir, strategy, data)
     phases = phases or prepare(workdir.config, strategy, data)[1]
-    for name, chosen in _settings_of_phases(
-        workdir, result
-    ).items():  # trained before, only restored
+    # Trained before, only restored.
+    for name, chosen in _settings_of_phases(workdir, result).items():
         steps = result["phases"][name]["steps"]
         if name == first_phase(config):
             trainee = phases.first(in_folder(chosen, name), "chosen", Length(steps))
@@ -152,12 +146,12 @@ def _is_whole(result: dict[str, Any]) -> bool:
 def prepare(
     config: EfficientConfig,
     strategy: tf.distribute.Strategy,
-    data: Data | None = None,
+    data: FewLabelData | None = None,
     taught: np.ndarray | None = None,
-) -> tuple[Labels, Phases]:
+) -> tuple[Labels, ClassifierPhases]:
     """Prints a summary of the data, chooses the labels and loads the encoder.
 
-    What the settings leave open is derived: those of the run are `Phases.inputs.config`.
+    What the settings leave open is derived: those of the run are `ClassifierPhases.inputs.config`.
 
     Args:
       config: of the run.
@@ -183,7 +177,7 @@ def prepare(
         source, learned = relabelled(source, labels, unlabelled, taught)
         unlabelled, known = None, len(labels.chosen)
         taught_line = f"self-training, anew on {source.num_examples} pictures: {known} labels, the others predicted"
-    guess = guessing(source.labels()[learned.chosen])
+    guess = loss_of_guessing(source.labels()[learned.chosen])
     config, labels_line = from_labels(config, learned, strategy.num_replicas_in_sync, guess)
     for line in filter(None, (encoder_line, split_line, taught_line, labels_line)):
         print(line, flush=True)
@@ -195,12 +189,15 @@ def prepare(
     inputs = Inputs(
         config, encoder, source, data.test_source, learned, strategy, unlabelled, data.validation
     )
-    return labels, Phases(encoder, inputs, strategy)
+    return labels, ClassifierPhases(encoder, inputs, strategy)
 
 
 def _run(
-    workdir: Workdir, strategy: tf.distribute.Strategy, data: Data, taught: np.ndarray | None
-) -> tuple[dict[str, Any], Phases]:
+    workdir: Workdir,
+    strategy: tf.distribute.Strategy,
+    data: FewLabelData,
+    taught: np.ndarray | None,
+) -> tuple[dict[str, Any], ClassifierPhases]:
     labels, phases = prepare(workdir.config, strategy, data, taught)
     config = workdir.config = phases.inputs.config
     (source, test_source), names = phases.inputs.sources, phases.inputs.class_names
@@ -214,13 +211,17 @@ def _run(
         else:
             selection = select(config, phases)
         tested, results = _train(selection, phases)
+
+    # The files of the run.
     kind, outputs = phases.inputs.kind, (tested.logits, tested.labels)
     workdir.write(PREDICTIONS, predictions_csv(test_source.names(), *outputs, names, kind))
     _draw(phases, workdir)
-    held_out, validation = (
-        phases.inputs.held_out if selection.records else 0,
-        config.labels.validation_split,
-    )
+    held_out = phases.inputs.held_out if selection.records else 0
+    split = config.labels.validation_split
+    validation = {"validation": {"split": split, "labels": phases.inputs.held_out}} if split else {}
+    method = config.propagation.propagation
+    propagation = {} if method == NONE else {"propagation": method}
+    multi_label = {"multi_label": True} if source.multi_label else {}
     dataset, part = PARTS.get(config.data.ref.builder, (config.data.origin, 1.0))
     result = workdir.finish(
         {
@@ -235,21 +236,13 @@ def _run(
             "class_names": names,
             "label_fraction": part * labels.fraction,
             "num_train_labels": len(labels.chosen),
-            **(
-                {"validation": {"split": validation, "labels": phases.inputs.held_out}}
-                if validation
-                else {}
-            ),
+            **validation,
             "levels": source.intensity_range,
             "seed": config.training.seed,
             **tested.scores,
             "classes": kind.classes(*outputs, names),
-            **(
-                {"propagation": config.propagation.propagation}
-                if config.propagation.propagation != NONE
-                else {}
-            ),
-            **({"multi_label": True} if source.multi_label else {}),
+            **propagation,
+            **multi_label,
             "calibration": calibration(*kind.choices(*outputs), held_out, selection.temperature),
             "phases": results,
             "search": selection.records,
@@ -260,7 +253,9 @@ def _run(
     return result, phases
 
 
-def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict[str, Any]]]:
+def _train(
+    selection: Selection, phases: ClassifierPhases
+) -> tuple[ClassifierTest, dict[str, dict[str, Any]]]:
     """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each.
 
     A length that was found on a part of these labels is kept in epochs.
@@ -282,7 +277,10 @@ def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict
 
 
 def _on_chosen(
-    config: EfficientConfig, phases: Phases, records: list[dict[str, Any]], length: Length | None
+    config: EfficientConfig,
+    phases: ClassifierPhases,
+    records: list[dict[str, Any]],
+    length: Length | None,
 ) -> Classification:
     """Trains the first phase on all chosen labels.
 
@@ -291,14 +289,13 @@ def _on_chosen(
     begin, first = None, first_phase(config)
     if config.sgd.stop_at_loss and records:
         trial = next(number for number, record in enumerate(records) if record["chosen"])
-        begin = phases.first(
-            in_folder(config, SEARCH, first, str(trial)), "fit"
-        )  # trained before, only restored
+        # Trained before, only restored.
+        begin = phases.first(in_folder(config, SEARCH, first, str(trial)), "fit")
         print("with the held-out labels, too, from there on:", flush=True)
     return phases.first(in_folder(config, first), "chosen", length, begin)
 
 
-def _refit(workdir: Workdir, result: dict[str, Any], phases: Phases) -> dict[str, Any]:
+def _refit(workdir: Workdir, result: dict[str, Any], phases: ClassifierPhases) -> dict[str, Any]:
     """Trains the phases of a run that has its result on all labels, those of the test too; returns it with 'refit'.
 
     Settings and lengths are those that the run chose; a length that --patience found is kept in epochs. With
@@ -308,9 +305,8 @@ def _refit(workdir: Workdir, result: dict[str, Any], phases: Phases) -> dict[str
     chosen = _settings_of_phases(workdir, result)
     first, length, begin, more = first_phase(workdir.config), None, None, 1.0
     if workdir.config.sgd.stop_at_loss:
-        begin = _on_chosen(
-            chosen[first], phases, result["search"], None
-        )  # trained before, only restored
+        # Trained before, only restored.
+        begin = _on_chosen(chosen[first], phases, result["search"], None)
     before, phases = phases.inputs, phases.on_all_labels()
     if workdir.config.sgd.patience:
         length = length_of_chosen(result["search"]).times(phases.inputs.count / before.size("fit"))
@@ -324,9 +320,8 @@ def _refit(workdir: Workdir, result: dict[str, Any], phases: Phases) -> dict[str
             if name == first:
                 trainee = phases.first(config, "chosen", length, begin)
             else:
-                trainee, _ = phases.fine_tune(
-                    config, trainee, "chosen", round(result["phases"][name]["steps"] * more)
-                )
+                finetune_steps = round(result["phases"][name]["steps"] * more)
+                trainee, _ = phases.fine_tune(config, trainee, "chosen", finetune_steps)
             steps[name] = {"steps": int(trainee.step.numpy())}
     return workdir.finish({**result, REFIT: {"num_train_labels": count, "phases": steps}})
 
@@ -340,7 +335,7 @@ def _settings_of_phases(workdir: Workdir, result: dict[str, Any]) -> dict[str, E
     }
 
 
-def _draw(phases: Phases, workdir: Workdir) -> None:
+def _draw(phases: ClassifierPhases, workdir: Workdir) -> None:
     """Draws what was predicted of test images, and a map of them by the features of the encoder, if there is one."""
     from cpc_tf.drawing import map as embedding_map  # here: a training does not need Matplotlib
     from cpc_tf.drawing import predictions as sheet

@@ -9,7 +9,7 @@ import numpy as np
 from cpc_tf.core.settings import replace
 from cpc_tf.efficient.classifier import SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.phases import Phases, fine_tuning, first_phase
+from cpc_tf.efficient.phases import ClassifierPhases, fine_tuning, first_phase
 from cpc_tf.training import loop
 from cpc_tf.training.phases import FINE_TUNED, SEARCH, Length, choose, held_out, in_folder
 
@@ -32,7 +32,7 @@ class Selection(NamedTuple):
         return chosen[-1].get("held_out_temperature") if chosen else None
 
 
-def select(config: EfficientConfig, phases: Phases) -> Selection:
+def select(config: EfficientConfig, phases: ClassifierPhases) -> Selection:
     """Selects settings of the first phase on the held-out labels and then, with the best, the length of fine-tuning.
 
     The temperature is fitted on the same labels, so a frozen phase is trained without them even if nothing is chosen.
@@ -60,7 +60,9 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
     if not fine_tuning(config):
         return selection
     # Chosen lengths are trained once more: of a phase that went on after them only the last checkpoints are there.
-    names = [SEARCH, phase, str(chosen), *(["best"] if length else [])]
+    names = [SEARCH, phase, str(chosen)]
+    if length:
+        names.append("best")
     return _select_length(selection, in_folder(selection.config, *names), phases)
 
 
@@ -75,7 +77,7 @@ def as_given(config: EfficientConfig) -> Selection:
     return Selection([], replace(config, **trials(config)[0]))
 
 
-def _scores(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
+def _scores(trial: EfficientConfig, phases: ClassifierPhases) -> dict[str, Any]:
     """Trains the first phase of a trial, of the given length or until its score stays; returns what it reached.
 
     A function of its own, so that no network of a trial is left when the next one is loaded.
@@ -87,12 +89,13 @@ def _scores(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
     return {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
 
 
-def _select_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
+def _select_length(
+    selection: Selection, first: EfficientConfig, phases: ClassifierPhases
+) -> Selection:
     """Selects rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
     config = selection.config
-    start = phases.first(
-        first, "fit", selection.length
-    )  # of a given length: finished before, only restored
+    # Of a given length: finished before, only restored.
+    start = phases.first(first, "fit", selection.length)
     weights = start.classifier.get_weights()
     untuned = {
         "phase": FINE_TUNED,
@@ -101,23 +104,19 @@ def _select_length(selection: Selection, first: EfficientConfig, phases: Phases)
         "steps": 0,
         "chosen": False,
     }
-    records, rates = (
-        [untuned],
-        config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate],
-    )
+    records = [untuned]
+    rates = config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
     for rate in rates:
         tuned = replace(in_folder(config, SEARCH, FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
         trial = {"phase": FINE_TUNED, "encoder_rate": rate}
         start.classifier.set_weights(weights)
         try:
-            _, steps = phases.fine_tune(
-                tuned, start, "fit", config.sgd.finetune_steps, evaluated=True
-            )
-            evaluated = [step for step in steps if phases.inputs.score in step]
-            records += [
-                {**trial, **held_out(step), "steps": step["step"], "chosen": False}
-                for step in evaluated
-            ]
+            most_steps = config.sgd.finetune_steps
+            _, steps = phases.fine_tune(tuned, start, "fit", most_steps, evaluated=True)
+            for step in steps:
+                if phases.inputs.score in step:
+                    scores = {**held_out(step), "steps": step["step"]}
+                    records.append({**trial, **scores, "chosen": False})
         except loop.Diverged:
             records.append({**trial, **DIVERGED, "chosen": False})
         _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1], phases)
@@ -140,26 +139,28 @@ def trials(config: EfficientConfig) -> list[dict[str, Any]]:
         "batch_size": config.training.batch_size,
     }
     several = len(backbones) > 1
-    tried = [{**settings, **({"backbone": backbones[0]} if several else {})}]
+    if several:
+        settings["backbone"] = backbones[0]
+    tried = [settings]
+    rates = search.numbers("search_rates") or [config.sgd.learning_rate]
     for number in range(1, search.search_trials):
+        # The order of the draws is part of what is drawn.
         random = np.random.default_rng([config.training.seed, number])
         decay = np.exp(random.uniform(*np.log(search.numbers("search_decays"))))
-        tried.append(
-            {
-                "learning_rate": float(
-                    random.choice(search.numbers("search_rates") or [settings["learning_rate"]])
-                ),
-                "weight_decay": float(f"{decay:.3g}"),
-                "dropout": min(0.99, round(random.uniform(*search.numbers("search_dropouts")), 3)),
-                "batch_size": settings["batch_size"]
-                * int(random.choice(search.numbers("search_multiples"))),
-                **({"backbone": str(random.choice(backbones))} if several else {}),
-            }
-        )
+        trial = {
+            "learning_rate": float(random.choice(rates)),
+            "weight_decay": float(f"{decay:.3g}"),
+            "dropout": min(0.99, round(random.uniform(*search.numbers("search_dropouts")), 3)),
+        }
+        multiple = int(random.choice(search.numbers("search_multiples")))
+        trial["batch_size"] = config.training.batch_size * multiple
+        if several:
+            trial["backbone"] = str(random.choice(backbones))
+        tried.append(trial)
     return tried
 
 
-def _report(title: str, record: dict[str, Any], phases: Phases) -> None:
+def _report(title: str, record: dict[str, Any], phases: ClassifierPhases) -> None:
     """Prints what a trial scored on the held-out labels, and on how many."""
     if record.get("diverged"):
         print(f"{title}: diverged", flush=True)

@@ -14,7 +14,7 @@ from cpc_tf.evaluation.inference import on_replicas
 from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.training.optimizer import Schedule, adam, sgd
-from cpc_tf.training.trainee import Rows, Trainee
+from cpc_tf.training.trainee import BatchPosition, Trainee
 
 MOMENTUM = 0.9  # of SGD, as in CPC v1
 
@@ -74,12 +74,11 @@ class LinearTraining(Trainee):
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns latents and labels of a batch of 'latents' or 'patches', and 'label'."""
-        return batch["latents"] if "latents" in batch else self.encode(batch["patches"]), batch[
-            "label"
-        ]
+        latents = batch["latents"] if "latents" in batch else self.encode(batch["patches"])
+        return latents, batch["label"]
 
     def losses(
-        self, rows: Rows, latents: tf.Tensor, labels: tf.Tensor
+        self, rows: BatchPosition, latents: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         logits = self.classifier(latents, training=True)  # [B, classes]
         metrics = self.kind.metrics(logits, labels)

@@ -58,9 +58,11 @@ def neighbours(
       policy: of the training.
       data: what the classifier learned from and was tested on.
     """
-    means = on_replicas(
-        lambda patches: tf.reduce_mean(encode(patches), [1, 2]), strategy, rows
-    )  # [B, D]
+
+    def encode_means(patches: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(encode(patches), [1, 2])  # [B, D]
+
+    means = on_replicas(encode_means, strategy, rows)
 
     def encoded(source: Source, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         every = max(1, source.num_examples // most)
@@ -95,32 +97,31 @@ def draw(
     from cpc_tf.drawing import plots
 
     first = next(iter(neighbours_of.values()))
-    queries = np.unique(first.labels, axis=0, return_index=True)[
-        1
-    ]  # the first of each class, or set of classes
+    # The first of each class, or set of classes.
+    _, queries = np.unique(first.labels, axis=0, return_index=True)
     queries = queries[:: max(1, len(queries) // rows)][:rows]
     names = plots.shortened(plots.drawable(tuple(class_names), "class"))
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
         left, right = canvas.subfigures(1, 2, width_ratios=[1, 3])
+
+        # The accuracies.
         result = next(iter(results.values()))
-        kind, chance = (
-            label_kinds.of_result(result),
-            result.get("map_chance", 1 / result["num_classes"]),
-        )
+        kind = label_kinds.of_result(result)
+        chance = result.get("map_chance", 1 / result["num_classes"])
         values = [*(100 * result[kind.main] for result in results.values()), 100 * chance]
         colors = [theme.color(result["identity"]["trained_by"]) for result in results.values()]
         bars = left.subplots()
-        bars.bar_label(
-            bars.bar([*results, "chance"], values, color=[*colors, theme.color("chance")]),
-            fmt="%.1f",
-        )
+        colors.append(theme.color("chance"))
+        bars.bar_label(bars.bar([*results, "chance"], values, color=colors), fmt="%.1f")
         bars.set(
             ylim=(0, 105),
             title=f"{kind.score_names[kind.main]} on test images, linear classifier, %",
         )
         bars.tick_params(axis="x", labelrotation=20)
         bars.grid(visible=False)
+
+        # The test images, each with its neighbours.
         axes = right.subplots(len(queries), 1 + len(neighbours_of) * count, squeeze=False)
         for row, query in zip(axes, queries):
             truth = first.labels[query]
@@ -131,13 +132,8 @@ def draw(
                 near += [(each, index) for index in each.order[query, :count]]
             for axis, (each, index) in zip(row[1:], near):
                 label = each.gallery_labels[index]
-                # The same label; if they are multi-label, one in common.
-                alike = (
-                    label == truth
-                    if label.ndim == 0
-                    else np.any(label * truth > 0) or not np.any(label + truth)
-                )
-                plots.tile(axis, each.gallery[index], frame=plots.TRUE if alike else plots.MISSED)
+                frame = plots.TRUE if _are_alike(label, truth) else plots.MISSED
+                plots.tile(axis, each.gallery[index], frame=frame)
                 axis.set_xlabel(_class_text(names, label), fontsize=10, labelpad=3)
         axes[0][0].set_title("test image", fontsize=11, fontweight="bold")
         for axis, title in zip(axes[0][1::count], neighbours_of):
@@ -148,10 +144,15 @@ def draw(
     return plots.png(fill, 17, 1.5 * len(queries) + 0.5, dpi=100)
 
 
+def _are_alike(label: np.ndarray, other: np.ndarray) -> bool:
+    """Returns whether two labels are the same; if they are multi-label, whether they have a class in common."""
+    if label.ndim == 0:
+        return label == other
+    return np.any(label * other > 0) or not np.any(label + other)
+
+
 def _class_text(names: Sequence[str], label: np.ndarray) -> str:
     """Returns the name of a class, or of each of a multi-label picture."""
-    return (
-        names[label]
-        if label.ndim == 0
-        else ", ".join(names[i] for i in np.flatnonzero(label)) or "no label"
-    )
+    if label.ndim == 0:
+        return names[label]
+    return ", ".join(names[i] for i in np.flatnonzero(label)) or "no label"

@@ -59,9 +59,8 @@ def linear(config: LinearConfig) -> dict[str, Any]:
             print(pair.summary, flush=True)
         return pair
 
-    augmentation = augment_of(
-        config
-    )  # refuses a module whose card lacks it, before anything is opened
+    # Refuses a module whose card lacks it, before anything is opened.
+    augmentation = augment_of(config)
     if chief:
         warn_of_geometry(config)
         if config.augment.augment == AS_ENCODER:
@@ -213,12 +212,12 @@ def _trained(
     identity: Identity,
 ) -> dict[str, Any]:
     """Trains and tests a classifier; returns the content of result.json."""
-    (source, test_source, *_), training, strategy = data, config.training, trainee.strategy
-    geometry, augmentation, views = (
-        geometry_of(config),
-        augment_of(config),
-        config.probe.cached_views,
-    )
+    # The batches, of features that are encoded once or of images.
+    source, test_source = data.source, data.test_source
+    training, strategy = config.training, trainee.strategy
+    geometry = geometry_of(config)
+    augmentation = augment_of(config)
+    views = config.probe.cached_views
     decoded = own_images(strategy, trainee.rows)
     augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, augmentation)
 
@@ -231,6 +230,8 @@ def _trained(
         return feature_batches(features, **order)
 
     batches = replica_batches(training, cached if views else augmented, remote=not views)
+
+    # Training and test.
     with fetching(source, test_source):
         outcome = loop.train(
             trainee, batches, training, training.steps(source.num_examples), workdir
@@ -243,7 +244,13 @@ def _trained(
     tested, groups = (logits, labels), test_source.groups()
     scores = trainee.kind.score(*tested, groups)
     loop.refuse_divergence(scores, config)
+
+    # The files of the run.
     kind, names = trainee.kind, source.class_names
+    by_channel = {}
+    if of_channels:
+        by_channel = {BY_CHANNEL: kind.score(*of_channels, labels, groups)}
+    multi_label = {"multi_label": True} if source.multi_label else {}
     workdir.write(PREDICTIONS, predictions_csv(test_source.names(), *tested, names, kind))
     return workdir.finish(
         {
@@ -258,16 +265,11 @@ def _trained(
             "levels": source.intensity_range,
             "seed": training.seed,
             **scores,
-            **(
-                {BY_CHANNEL: trainee.kind.score(*of_channels, labels, groups)}
-                if of_channels
-                else {}
-            ),
+            **by_channel,
             "classes": kind.classes(*tested, names),
-            **({"multi_label": True} if source.multi_label else {}),
-            "calibration": calibration(
-                *kind.choices(*tested)
-            ),  # no temperature: all labels were learned from
+            **multi_label,
+            # No temperature: all labels were learned from.
+            "calibration": calibration(*kind.choices(*tested)),
             "steps": outcome.step,
             "wall_seconds": outcome.seconds,
         }
@@ -290,10 +292,8 @@ def augment_of(config: LinearConfig) -> AugmentConfig:
     flags, engine = config.augment, config.augment.augment_engine
     if flags.augment != AS_ENCODER:
         return AugmentConfig(flags.augment, flags.augment_changes, engine)
-    name, instead = (
-        config.probe.encoder,
-        "name a policy, e.g. --augment=full, the paper's, or --augment=none",
-    )
+    name = config.probe.encoder
+    instead = "name a policy, e.g. --augment=full, the paper's, or --augment=none"
     if name == PIXELS:
         raise ConfigError(
             "encoder", PIXELS, f"has no pre-training whose augmentation it could take; {instead}"
@@ -321,11 +321,9 @@ def warn_of_geometry(config: LinearConfig) -> None:
             "--geometry_from=flags takes --mirror, and the rest, from the flags"
         )
     for field in dataclasses.fields(GeometryConfig):
-        name, flag, used = (
-            field.name,
-            getattr(config.geometry, field.name),
-            getattr(geometry, field.name),
-        )
+        name = field.name
+        flag = getattr(config.geometry, name)
+        used = getattr(geometry, name)
         if name != "mirror" and flag not in (field.default, used):
             logging.warning(
                 f"--{name}={flag}: not used, since --geometry_from=encoder takes {used} from the module's "
@@ -345,7 +343,9 @@ def table(results: dict[str, dict]) -> str:
     first = next(iter(results.values()))
     kind, classes = label_kinds.of_result(first), first["num_classes"]
     names = {name: title for name, title in kind.score_names.items() if name in first}
-    rows = {title: [result[name] for name in names] for title, result in results.items()}
+    rows = {}
+    for title, result in results.items():
+        rows[title] = [result[name] for name in names]
     chances = {"map": first.get("map_chance"), "top1": 1 / classes, "top5": 5 / classes}
     rows["chance"] = [chances[name] for name in names if name in chances]
     widths = [max(8, len(title) + 2) for title in names.values()]
@@ -354,15 +354,12 @@ def table(results: dict[str, dict]) -> str:
     for title, row in rows.items():
         cells = [f"{100 * value:{width - 1}.1f}%" for value, width in zip(row, widths)]
         lines.append(f"{title:24}" + "".join(cells))
-    lines += [
-        f"{title}: {kind.described(result)}"
-        for title, result in results.items()
-        if label_kinds.is_small_test(result)
-    ]
+    for title, result in results.items():
+        if label_kinds.is_small_test(result):
+            lines.append(f"{title}: {kind.described(result)}")
     for title, result in results.items():
         if BY_CHANNEL in result:  # one channel of three, as in the training
-            words = "  ".join(
-                f"{shown} {100 * result[BY_CHANNEL][name]:.1f}%" for name, shown in names.items()
-            )
-            lines.append(f"{title}, one channel at a time: {words}")
+            values = result[BY_CHANNEL]
+            words = [f"{shown} {100 * values[name]:.1f}%" for name, shown in names.items()]
+            lines.append(f"{title}, one channel at a time: {'  '.join(words)}")
     return "\n".join([*lines, *label_kinds.meanings(first), *kind.remarks(first)])

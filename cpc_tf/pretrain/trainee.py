@@ -21,7 +21,7 @@ from cpc_tf.objectives.config import is_objective
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.training.optimizer import adam, warm_up
-from cpc_tf.training.trainee import KEPT, Rows, Trainee, in_parts, placed, specs_of
+from cpc_tf.training.trainee import KEPT, BatchPosition, Trainee, in_parts, placed, specs_of
 
 
 class Pretraining(Trainee):
@@ -120,7 +120,9 @@ class Pretraining(Trainee):
             for name, spec in self.batch_specs.items()
         )
 
-    def losses(self, rows: Rows, *inputs: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def losses(
+        self, rows: BatchPosition, *inputs: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         views = dict(zip(self._shapes, inputs))
         of_images = {"index": inputs[-1], "step": rows.step} if self.model.INDEXED else {}
         return self._reported(
@@ -130,7 +132,9 @@ class Pretraining(Trainee):
     def after_step(self, kept: dict[str, tf.Tensor]) -> None:
         self.model.after_step(kept, self.step)
 
-    def _reported(self, output: Output, rows: Rows) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def _reported(
+        self, output: Output, rows: BatchPosition
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         metrics = {"loss": output.loss, **output.metrics}
         if output.latents is not None:
             metrics["latents"] = sample_latents(output.latents, self.batch_size, rows.first)
@@ -155,7 +159,7 @@ class Pretraining(Trainee):
         return {**metrics, **latent_statistics(sample)}
 
     def _gradients_between_parts(
-        self, rows: Rows, view: tf.Tensor
+        self, rows: BatchPosition, view: tf.Tensor
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Computes the gradients of a loss that compares images of several parts.
 

@@ -82,11 +82,10 @@ def members() -> tuple[list[Member], int]:
             f"the environment variable TF_CONFIG {missing}; set it as docs/gpu.md shows, or take "
             "another --strategy for one machine",
         )
-    members = [
-        Member(kind, index, address)
-        for kind in kinds
-        for index, address in enumerate(processes[kind])
-    ]
+    members = []
+    for kind in kinds:
+        for index, address in enumerate(processes[kind]):
+            members.append(Member(kind, index, address))
     names = [(member.kind, str(member.task)) for member in members]
     name = (task.get("type"), str(task.get("index", 0)))
     if name not in names:
@@ -138,8 +137,10 @@ def replica_names(strategy: tf.distribute.Strategy) -> list[str]:
         spec = tf.DeviceSpec.from_string(device)
         of_host = f" of host {spec.task}" if isinstance(strategy, tf.distribute.TPUStrategy) else ""
         names.append(f"{spec.device_type}:{spec.device_index}{of_host}")
-    several = addresses(strategy)
-    return [f"{name} of {address}" for address in several for name in names] if several else names
+    processes = addresses(strategy)
+    if not processes:
+        return names
+    return [f"{name} of {address}" for address in processes for name in names]
 
 
 def hosts(strategy: tf.distribute.Strategy) -> int:
@@ -260,7 +261,7 @@ class LostWorker(RunEnded):
 
 
 @contextlib.contextmanager
-def together(strategy: str) -> Iterator[None]:
+def lost_workers_explained(strategy: str) -> Iterator[None]:
     """Re-raises the errors of a process that lost another one as LostWorker.
 
     Args:

@@ -8,9 +8,8 @@ from cpc_tf.core.settings import ConfigError, Settings, count, fraction, rate, s
 
 # float16 is for GPUs without bfloat16; its loss is scaled.
 PRECISIONS = ("float32", "bfloat16", "float16")
-ONLY_PRETRAINING = {
-    "parts": "only pre-training encodes parts of a batch side by side"
-}  # for HIDDEN of the others
+# For HIDDEN of the others.
+ONLY_PRETRAINING = {"parts": "only pre-training encodes parts of a batch side by side"}
 NO_PARTS_OF_BATCHES = {"accumulate": "the classifier's batch norm uses all images of a step"}
 
 

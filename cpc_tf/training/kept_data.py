@@ -22,8 +22,8 @@ _NAMED = 3  # files that a message names of each kind of change
 Inventory = Mapping[str, Any]  # as `Examples.inventory` describes it
 
 
-class Data(Protocol):
-    """What is asked of a source of examples, see `Examples`."""
+class SplitSource(Protocol):
+    """What is asked of the examples of a split, see `Examples`."""
 
     intensity_range: tuple[float, float] | None
 
@@ -33,7 +33,7 @@ class Data(Protocol):
 
 
 def keep_data(
-    workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mapping[str, Data | None]
+    workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mapping[str, SplitSource | None]
 ) -> None:
     """Records the data of a run before it begins; later it compares them with the record.
 
@@ -47,12 +47,11 @@ def keep_data(
     Raises:
       ConfigError: the processes of the run have different data, or it began with others.
     """
-    agree(
-        strategy,
-        lambda: {
-            f"--{flag}": data.described() if data else "none" for flag, data in splits.items()
-        },
-    )
+
+    def described():
+        return {f"--{flag}": data.described() if data else "none" for flag, data in splits.items()}
+
+    agree(strategy, described)
     keep_intensity_range(workdir, next(data.intensity_range for data in splits.values() if data))
     now = {f"--{flag}": data.inventory() for flag, data in splits.items() if data}
     before, path = {}, workdir.file(FILE)
@@ -67,9 +66,9 @@ def keep_data(
                 reason(error),
             )
     if changes := differences(before, now):
-        state = (
-            "holds a finished run, which began" if workdir.is_finished else "holds a run that began"
-        )
+        state = "holds a run that began"
+        if workdir.is_finished:
+            state = "holds a finished run, which began"
         raise ConfigError(
             "workdir",
             workdir.path,
@@ -96,16 +95,16 @@ def keep_intensity_range(workdir: Workdir, range_now: tuple[float, float] | None
     before = read_json(path).get("levels") if recorded else None
     before = tuple(before) if before else None
     if before != range_now:
-        was, now = (
-            "{:g} to {:g}".format(*pair) if pair else "the upper 8 bits"
-            for pair in (before, range_now)
-        )
         raise ConfigError(
             "workdir",
             workdir.path,
-            f"the run began with {was} as the values of 16-bit pictures, and the files of --dataset now give {now}; "
-            "put the files back as they were, or take another --workdir",
+            f"the run began with {_range_text(before)} as the values of 16-bit pictures, and the files of --dataset "
+            f"now give {_range_text(range_now)}; put the files back as they were, or take another --workdir",
         )
+
+
+def _range_text(intensity_range: tuple[float, float] | None) -> str:
+    return "{:g} to {:g}".format(*intensity_range) if intensity_range else "the upper 8 bits"
 
 
 def differences(before: Mapping[str, Inventory], now: Mapping[str, Inventory]) -> list[str]:
@@ -123,28 +122,24 @@ def differences(before: Mapping[str, Inventory], now: Mapping[str, Inventory]) -
             changes.append(
                 f"{flag} is of {escaped(other['edition'])}, not of {escaped(one['edition'])}"
             )
-    olds, news = (
-        {name for pair in pairs.values() for name in pair[at]["classes"]} for at in (0, 1)
-    )
-    changes += [*_change("class", news - olds, "added"), *_change("class", olds - news, "removed")]
-    if all(each["files"] is not None for pair in pairs.values() for each in pair):
+    old_classes = set().union(*(one["classes"] for one, _ in pairs.values()))
+    new_classes = set().union(*(other["classes"] for _, other in pairs.values()))
+    changes += _change("class", new_classes - old_classes, "added")
+    changes += _change("class", old_classes - new_classes, "removed")
+    if all(None not in (one["files"], other["files"]) for one, other in pairs.values()):
         changes += _changed_files(pairs)
     else:
-        counts = {flag: [f"{each['images']:,}" for each in pair] for flag, pair in pairs.items()}
-        changes += [
-            f"{flag} has {new} images, not {old}"
-            for flag, (old, new) in counts.items()
-            if old != new
-        ]
+        for flag, (one, other) in pairs.items():
+            if one["images"] != other["images"]:
+                changes.append(f"{flag} has {other['images']:,} images, not {one['images']:,}")
     flags = [flag for flag, (one, other) in pairs.items() if one["digest"] != other["digest"]]
     return changes or [f"{listed(flags)}: files, their sizes, labels or the order of classes"]
 
 
 def _changed_files(pairs: Mapping[str, tuple[Inventory, Inventory]]) -> list[str]:
     """Describes the changes in all splits together: a picture more may move others from one to the other."""
-    olds, news = (
-        _placed({flag: pair[at]["files"] for flag, pair in pairs.items()}) for at in (0, 1)
-    )
+    olds = _placed({flag: one["files"] for flag, (one, _) in pairs.items()})
+    news = _placed({flag: other["files"] for flag, (_, other) in pairs.items()})
     (marked,) = {pair[1]["marked"] for pair in pairs.values()}
 
     def changed(at: int) -> dict[str, tuple]:
@@ -187,7 +182,12 @@ def _change(noun: str, names: Sequence[str] | set[str], change: str) -> list[str
     """Returns '2 files were added: a.jpg, b.jpg', in a list that is empty without names."""
     if not names:
         return []
-    some, several = sorted(names)[:_NAMED], len(names) > 1
-    plural = f"{noun}{'es' if noun.endswith('s') else 's'} were" if several else f"{noun} was"
-    more = f" and {len(names) - len(some)} more" if len(names) > len(some) else ""
-    return [f"{len(names)} {plural} {change}: {listed(some)}{more}"]
+    if len(names) == 1:
+        subject = f"{noun} was"
+    elif noun.endswith("s"):
+        subject = f"{noun}es were"
+    else:
+        subject = f"{noun}s were"
+    examples = sorted(names)[:_NAMED]
+    more = f" and {len(names) - len(examples)} more" if len(names) > len(examples) else ""
+    return [f"{len(names)} {subject} {change}: {listed(examples)}{more}"]

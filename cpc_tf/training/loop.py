@@ -60,7 +60,11 @@ def train(
     between: Callable[[int], None] | None = None,
     between_every: int = 0,
 ) -> Outcome:
-    """Trains up to `train_steps`, from the newest whole checkpoint of the run if it has one.
+    """Trains up to `train_steps`. The start is decided in this order:
+
+    1. The newest whole checkpoint is restored, see `resume`. A run that has ended there, by its records or at
+       `train_steps`, returns its last record and trains nothing; another one resumes.
+    2. Without a checkpoint, the run begins from scratch: with the values that the trainee has.
 
     Args:
       make_dataset: (first step, input context) -> infinite per-replica batches from that step on.
@@ -77,6 +81,7 @@ def train(
       Stopped: after SIGTERM or SIGINT, with a checkpoint of the step that was under way. Before the first record there
         is nothing to save, and a signal ends the run as it does elsewhere.
     """
+    # The start.
     checkpoints = Checkpoints(workdir.path, trainee.checkpoint, config.keep_checkpoints)
     records = workdir.records()
     step = resume(trainee, checkpoints, records, train_steps, workdir)
@@ -90,24 +95,22 @@ def train(
 
     def diverged(what: str, where: str = "") -> Diverged:
         steps = checkpoints.steps()
-        saved = (
-            f"the last good checkpoint is {checkpoints.path(steps[-1])}"
-            if steps
-            else "no checkpoint was saved yet"
-        )
+        saved = "no checkpoint was saved yet"
+        if steps:
+            saved = f"the last good checkpoint is {checkpoints.path(steps[-1])}"
         return Diverged(
             f"{what} at step {step}{where}; {saved}. {advice(workdir.config, trainee.rates)}"
         )
 
+    # The batches, and the steps on the device.
     strategy = trainee.strategy
     # On a TPU's hosts, which need not run this program, there is no clock.
     measured = not isinstance(strategy, tf.distribute.TPUStrategy)
     timed = functools.partial(_timed, measured=measured)
-    iterator = iter(
-        strategy.distribute_datasets_from_function(
-            lambda context: timed(make_dataset(step, context))
-        )
+    batches = strategy.distribute_datasets_from_function(
+        lambda context: timed(make_dataset(step, context))
     )
+    iterator = iter(batches)
     device_loop = _device_loop(trainee, measured)
     events = [every for every in (config.checkpoint_every, evaluate_every, between_every) if every]
     progress, mentioned = Progress(train_steps, step), False
@@ -115,8 +118,10 @@ def train(
         device_loop.get_concrete_function(iterator, tf.constant(1))
     if between and step % between_every == 0:
         between(step)
+
     with Deferred() as stop:
         while step < train_steps:
+            # As many steps as there are before something is to be done.
             count = min(
                 config.steps_per_loop,
                 train_steps - step,
@@ -128,28 +133,28 @@ def train(
             with shown, data_service.explained(config.data_service):
                 means, origin = device_loop(iterator, tf.constant(count))
             stop.begin()  # not before: the first call traces and compiles, for minutes
+
+            # Their metrics, which are waited for before the time is taken.
             record = {name: float(value) for name, value in means.items()}
             step += count
             progress.update(step)
             if "waiting" in record:
                 record["waiting"], slowest = _longest_wait(strategy, record["waiting"])
-            record["images_per_second"] = progress.rate * config.batch_size
-            record["wall_seconds"] = seconds + progress.seconds
-            record["cpu_seconds"] = time.process_time()  # of this process since its start
-            if (read := bytes_read()) is not None:
-                record["read_gb"] = read / 1e9  # by this process since its start
+            record.update(_resources(progress, config.batch_size, seconds))
             for name in _CHECKED:
                 if not math.isfinite(record.get(name, 0.0)):
-                    raise diverged(
-                        f"{name} is {record[name]}", _where(strategy, step - count, origin)
-                    )
+                    where = _where(strategy, step - count, origin)
+                    raise diverged(f"{name} is {record[name]}", where)
+
+            # What the caller does at some steps.
             warning = watch(step, record)
-            if evaluate and (
-                step == train_steps or (evaluate_every and step % evaluate_every == 0)
-            ):
+            is_due = evaluate_every and step % evaluate_every == 0
+            if evaluate and (is_due or step == train_steps):
                 record.update(evaluate())
             if between and step % between_every == 0 and step < train_steps:
                 between(step)
+
+            # The record.
             records.append(workdir.rounded(step, record))
             workdir.record(step, record)
             finished = ended(records) or step == train_steps
@@ -160,7 +165,8 @@ def train(
                     share = f"{record['waiting']:.0%} of a step{slowest}"
                     print(f"waiting for data: {share}; see docs/speed.md", flush=True)
                     mentioned = True
-            # A signal to one process stops all, after the same step.
+
+            # The checkpoint. A signal to one process stops all, after the same step.
             stopped = cluster.total(strategy, stop.number)
             if stopped or finished or step % config.checkpoint_every == 0:
                 if bad := _not_finite(trainee.trained):
@@ -181,17 +187,19 @@ def resume(
     train_steps: int,
     workdir: Workdir,
 ) -> int:
-    """Restores the newest whole checkpoint, prepares the directory and returns the step, 0 without a checkpoint.
+    """Restores a checkpoint, prepares the directory and returns the step. The order of preference:
 
-    Checkpoints whose metrics were recorded are preferred, even older ones: the steps after them are trained again.
+    1. the newest whole checkpoint whose metrics were recorded: the steps after it are trained again;
+    2. the newest whole one;
+    3. none: the step is 0.
+
     Warns of what changes the run's figures.
     """
-    step = (
-        checkpoints.restore(preferred={record["step"] for record in records}) or 0
-        if workdir.chief
-        else 0
-    )
-    step = cluster.total(trainee.strategy, step)  # the chief alone looks which checkpoint is whole
+    # The chief alone looks which checkpoint is whole.
+    step = 0
+    if workdir.chief:
+        step = checkpoints.restore(preferred={record["step"] for record in records}) or 0
+    step = cluster.total(trainee.strategy, step)
     if step and not workdir.chief:
         checkpoints.restore_step(step)
     cluster.barrier(trainee.strategy)  # nothing is removed before all have read
@@ -203,6 +211,8 @@ def resume(
     if step >= train_steps:  # nothing is left to train
         workdir.begin(step)
         return step
+
+    # What the run's figures depend on beside its flags.
     schedules = {name: schedule.get_config() for name, schedule in trainee.schedules.items()}
     session = {"replicas": trainee.strategy.num_replicas_in_sync, "schedules": schedules}
     if workdir.config.data.share_records:
@@ -210,12 +220,9 @@ def resume(
     if trainee.follows_length:
         session["train_steps"] = train_steps
     before = workdir.begin(step, **session)
-    for message in (
-        describe_changes(before, session, step, trainee.follows_length)
-        if workdir.chief and step
-        else ()
-    ):
-        logging.warning("%s: %s", workdir.path, message)
+    if workdir.chief and step:
+        for message in describe_changes(before, session, step, trainee.follows_length):
+            logging.warning("%s: %s", workdir.path, message)
     for schedule in trainee.schedules.values():
         if schedule.warmup_steps > train_steps:
             logging.warning(
@@ -254,22 +261,32 @@ def describe_changes(
         )
     for name, config in now["schedules"].items():
         try:
-            earlier, later = Schedule(**before["schedules"][name]), Schedule(**config)
+            earlier = Schedule(**before["schedules"][name])
+            later = Schedule(**config)
             if earlier.get_config() != config:
-                rates.append(
-                    (f"{float(earlier(step - 1)):.3g}", f"{float(later(step)):.3g}", earlier, later)
-                )
+                was, becomes = f"{float(earlier(step - 1)):.3g}", f"{float(later(step)):.3g}"
+                rates.append((was, becomes, f"{later} in place of {earlier}"))
         except (KeyError, TypeError, ValueError):
             continue
-    if not rates:
-        return changes
-    was, becomes, (earlier, *_), (later, *_) = zip(*rates)
-    return [
-        *changes,
-        f"from step {step} on the learning rate follows another schedule, since the length of the run changed: "
-        f"{later} in place of {earlier}. It was {', '.join(was)} in the last step and is {', '.join(becomes)} in "
-        "the next one",
-    ]
+    if rates:
+        was, becomes, schedules = zip(*rates)
+        changes.append(
+            f"from step {step} on the learning rate follows another schedule, since the length of the run changed: "
+            f"{schedules[0]}. It was {', '.join(was)} in the last step and is {', '.join(becomes)} in the next one"
+        )
+    return changes
+
+
+def _resources(progress: Progress, batch_size: int, seconds: float) -> Record:
+    """Returns the speed and the time of the run, `seconds` of it in sessions before, and what this process has used."""
+    resources = {
+        "images_per_second": progress.rate * batch_size,
+        "wall_seconds": seconds + progress.seconds,
+        "cpu_seconds": time.process_time(),
+    }
+    if (read := bytes_read()) is not None:
+        resources["read_gb"] = read / 1e9
+    return resources
 
 
 def _device_loop(trainee: Trainee, measured: bool) -> Callable:
@@ -279,9 +296,8 @@ def _device_loop(trainee: Trainee, measured: bool) -> Callable:
     """
     strategy = trainee.strategy
     step = tf.autograph.experimental.do_not_convert(trainee.train_step)
-    replicas = strategy.num_replicas_in_sync // max(
-        1, len(cluster.addresses(strategy))
-    )  # of this process
+    processes = max(1, len(cluster.addresses(strategy)))
+    replicas = strategy.num_replicas_in_sync // processes  # of this process
 
     @tf.function
     def run(iterator, count: tf.Tensor) -> tuple[dict[str, tf.Tensor], _Origin]:
@@ -341,12 +357,20 @@ class _Origin(NamedTuple):
 def _where(strategy: tf.distribute.Strategy, before: int, origin: _Origin) -> str:
     """Returns the step and the replicas in which metrics began not to be finite, for a message."""
     number = int(origin.step)
-    if number < 0 or strategy.num_replicas_in_sync == 1:
-        return "" if number < 0 else f" (since step {before + number + 1})"
+    if number < 0:
+        return ""
+    since = f"since step {before + number + 1}"
+    if strategy.num_replicas_in_sync == 1:
+        return f" ({since})"
     bad = cluster.gathered(strategy, origin.replicas.numpy()[:, None].astype(int))[:, 0]
     names = [name for name, is_bad in zip(cluster.replica_names(strategy), bad) if is_bad]
-    replicas = "all replicas" if bad.all() else f"{listed(names)} alone" if names else "no replica"
-    return f" (since step {before + number + 1}, in which the loss of {replicas} was not finite)"
+    if bad.all():
+        replicas = "all replicas"
+    elif names:
+        replicas = f"{listed(names)} alone"
+    else:
+        replicas = "no replica"
+    return f" ({since}, in which the loss of {replicas} was not finite)"
 
 
 def _longest_wait(strategy: tf.distribute.Strategy, share: float) -> tuple[float, str]:
@@ -361,10 +385,10 @@ def _longest_wait(strategy: tf.distribute.Strategy, share: float) -> tuple[float
 
 def _not_finite(variables: Sequence[tf.Variable]) -> str | None:
     """Returns the name of a variable whose norm is not finite: its values are not, or too large to be squared."""
-    floats = [variable for variable in variables if variable.dtype.is_floating]
-    return next(
-        (v.name for v in floats if not math.isfinite(tf.norm(tf.cast(v, tf.float32)))), None
-    )
+    for variable in variables:
+        if variable.dtype.is_floating and not math.isfinite(tf.norm(tf.cast(variable, tf.float32))):
+            return variable.name
+    return None
 
 
 def _show(progress: Progress, record: Record, warning: str | None) -> None:

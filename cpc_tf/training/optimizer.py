@@ -32,12 +32,10 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     ):
         super().__init__()
         self._factor = factor
-        self.rate, self.warmup_steps, self.cosine_steps, self.drops = (
-            rate,
-            warmup_steps,
-            cosine_steps,
-            list(drops),
-        )
+        self.rate = rate
+        self.warmup_steps = warmup_steps
+        self.cosine_steps = cosine_steps
+        self.drops = list(drops)
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, tf.float32)
@@ -56,11 +54,9 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         """Returns its shape after the warm-up, as a noun phrase."""
         if self.cosine_steps:
             return f"a cosine that ends at step {self.cosine_steps}"
-        return (
-            f"drops at step {' and '.join(f'{drop:g}' for drop in self.drops)}"
-            if self.drops
-            else "a constant rate"
-        )
+        if self.drops:
+            return f"drops at step {' and '.join(f'{drop:g}' for drop in self.drops)}"
+        return "a constant rate"
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments as JSON has them."""

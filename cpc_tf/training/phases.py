@@ -26,15 +26,13 @@ from cpc_tf.training.trainee import Trainee
 from cpc_tf.training.workdir import Workdir
 
 SEARCH = "search"  # folder of the phases that train without the held-out examples
-FROZEN, FINE_TUNED = (
-    "frozen",
-    "fine-tuned",
-)  # phases, and their folders: on a fixed encoder; then everything
+# Phases, and their folders: on a fixed encoder; then everything.
+FROZEN = "frozen"
+FINE_TUNED = "fine-tuned"
 HELD_OUT = "held_out_"  # begins the names of scores on held-out examples
-STRETCH, LOOK = (
-    50,
-    100,
-)  # after each STRETCH of steps the mean training loss of the last LOOK ones is looked at
+# After each STRETCH of steps the mean training loss of the last LOOK ones is looked at.
+STRETCH = 50
+LOOK = 100
 
 Record = dict[str, Any]  # of metrics.jsonl, or of a trial in result.json
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -110,11 +108,12 @@ def learned_at(records: Sequence[Record], loss: float) -> int | None:
         totals[(record["step"] - 1) // STRETCH] += record["loss"] * (record["step"] - before)
         before = record["step"]
     look = LOOK // STRETCH
-    means = (
-        sum(totals[end - n] for n in range(1, look + 1)) / LOOK
-        for end in range(look, before // STRETCH + 1)
-    )
-    return next((LOOK + STRETCH * number for number, mean in enumerate(means) if mean < loss), None)
+    for end in range(look, before // STRETCH + 1):
+        # From the last stretch backwards: the order of the terms is part of the figure.
+        mean = sum(totals[end - n] for n in range(1, look + 1)) / LOOK
+        if mean < loss:
+            return STRETCH * end
+    return None
 
 
 class Learned(NamedTuple):
@@ -201,12 +200,8 @@ class PhasedRun:
             options.update(evaluate_every=STRETCH, ended=learned.ended)
         before = workdir.records()
         outcome = loop.train(trainee, batches, workdir.config.training, steps, workdir, **options)
-        if (
-            learned
-            and learned.ended(outcome.records)
-            and before != outcome.records
-            and workdir.chief
-        ):
+        has_trained = before != outcome.records
+        if workdir.chief and has_trained and learned and learned.ended(outcome.records):
             since = learned_at(outcome.records, learned.loss)
             why = f"the mean training loss of {LOOK} steps was below --stop_at_loss={learned.loss:g} at step {since}"
             print(f"stopped at step {outcome.step} of at most {steps}: {why}", flush=True)

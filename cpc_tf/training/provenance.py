@@ -17,13 +17,13 @@ from cpc_tf.core import devices
 _ROOT = pathlib.Path(cpc_tf.__file__).parent.parent
 
 
-def now() -> str:
+def timestamp() -> str:
     """Returns the date and time in UTC, to the minute: '2026-11-27 05:58 UTC'."""
     return f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
 @functools.cache
-def here() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Returns {'machine': its processors and GPUs, 'commit': of the checkout; none of an installed package}."""
     count = len(devices.cores())
     machine = [
@@ -34,11 +34,11 @@ def here() -> dict[str, str]:
     return {"machine": ", ".join(machine), **({"commit": commit} if commit else {})}
 
 
-def made() -> dict[str, str]:
+def of_result() -> dict[str, str]:
     """Returns what a result.json says of its making: the day, machine, commit, and the versions of both programs."""
     return {
-        "date": now().split()[0],
-        **here(),
+        "date": timestamp().split()[0],
+        **environment(),
         "version": cpc_tf.__version__,
         "tensorflow": tf.__version__,
     }
@@ -46,30 +46,21 @@ def made() -> dict[str, str]:
 
 def _processor() -> str:
     try:
-        found = re.search(
-            r"^model name\s*: (.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE
-        )
+        text = pathlib.Path("/proc/cpuinfo").read_text()
     except OSError:
-        found = None
-    return found[1] if found else platform.processor() or platform.machine()
+        text = ""
+    if model := re.search(r"^model name\s*: (.+)$", text, re.MULTILINE):
+        return model[1]
+    return platform.processor() or platform.machine()
 
 
 def _commit() -> str:
     """Returns '1a2b3c4d', '1a2b3c4d-dirty' of a checkout with changes, or ''."""
-    if not (
-        _ROOT / ".git"
-    ).exists():  # else git would look in the folders above, of someone else's project
+    # git would look in the folders above, of someone else's project.
+    if not (_ROOT / ".git").exists():
         return ""
-    command = [
-        "git",
-        "-C",
-        str(_ROOT),
-        "describe",
-        "--always",
-        "--dirty",
-        "--exclude=*",
-        "--abbrev=8",
-    ]
+    describe = "describe --always --dirty --exclude=* --abbrev=8".split()
+    command = ["git", "-C", str(_ROOT), *describe]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

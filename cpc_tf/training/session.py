@@ -24,11 +24,9 @@ class OutOfMemory(RunEnded):
     status = 5
 
     def __init__(self, why: str, accumulates: bool):
-        same = (
-            "--accumulate=2, or more parts, needs less and the run goes on; else "
-            if accumulates
-            else ""
-        )
+        same = ""
+        if accumulates:
+            same = "--accumulate=2, or more parts, needs less and the run goes on; else "
         super().__init__(
             f"out of memory ({why}); {same}a smaller --batch_size or smaller images need less, in another --workdir, "
             "since a run keeps its settings; what was saved before is whole"
@@ -54,7 +52,7 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
     # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
     alone = locked(workdir.path) if workdir.chief else _without_stdout()
     kind = "tpu" if config.training.tpu else config.training.strategy
-    with alone, cluster.together(kind):
+    with alone, cluster.lost_workers_explained(kind):
         try:
             strategy = strategy_of(config.training)
             precision = config.numerics.precision

@@ -38,11 +38,8 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
     name, gpus, batch = training.strategy, [], training.batch_size or 2**20
     if name == "auto" and training.tpu:
         name = "tpu"
-    elif name in (
-        "auto",
-        "single",
-        "mirrored",
-    ):  # several workers set up their collectives before devices are listed
+    # Several workers set up their collectives before devices are listed.
+    elif name in ("auto", "single", "mirrored"):
         gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
     if name == "auto":
         gpus = gpus[: most_replicas(len(gpus), batch)]

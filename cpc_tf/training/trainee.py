@@ -1,7 +1,7 @@
 """The base of everything that is trained: step, replicas, XLA, accumulation, optimizers, averages, checkpoint.
 
 A step has the same answer, to rounding, for any number of replicas and of parts: what is random or compared is a
-function of an image's index in the batch of all replicas, see `Rows`.
+function of an image's index in the batch of all replicas, see `BatchPosition`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOT_COMPILED = NumericsConfig(xla="off")
 KEPT = "kept"  # among the metrics of a step {name: values} for `Trainee.after_step`
 
 
-class Rows(NamedTuple):
+class BatchPosition(NamedTuple):
     """The position of a function's images in the global batch of a step."""
 
     first: tf.Tensor  # int32 scalar: the index of the first one among the images of all replicas
@@ -114,8 +114,13 @@ class Trainee(tf.Module, abc.ABC):
           **saved: name in the checkpoint -> what else it holds.
         """
         self._optimizers, self._clip_norm, self.average = list(optimizers.values()), clip_norm, None
-        self.trained = [variable for _, variables in self._optimizers for variable in variables]
+        trained = []
+        for _, variables in self._optimizers:
+            trained += variables
+        self.trained = trained
         self._averaged = self.trained if averaged is None else averaged
+
+        # The variables of training.
         with self.strategy.scope():
             for optimizer, variables in self._optimizers:
                 optimizer.build(variables)
@@ -126,14 +131,18 @@ class Trainee(tf.Module, abc.ABC):
             )
         if self.loss_scale:
             saved["loss_scale"] = self.loss_scale
-        named = {name: optimizer for name, (optimizer, _) in optimizers.items()}
-        rates = {name: optimizer.get_config()["learning_rate"] for name, optimizer in named.items()}
-        self.schedules = {
-            name: Schedule(**rate["config"])
-            for name, rate in rates.items()
-            if isinstance(rate, dict)
-        }
-        self.checkpoint = tf.train.Checkpoint(step=self.step, **named, **saved)
+
+        # The checkpoint, and the learning rates that are not constant.
+        schedules = {}
+        for name, (optimizer, _) in optimizers.items():
+            saved[name] = optimizer
+            rate = optimizer.get_config()["learning_rate"]
+            if isinstance(rate, dict):
+                schedules[name] = Schedule(**rate["config"])
+        self.schedules = schedules
+        self.checkpoint = tf.train.Checkpoint(step=self.step, **saved)
+
+        # The gradients.
         if of_whole_batch and self.numerics.accumulate > 1:
             raise ConfigError(
                 "accumulate",
@@ -169,7 +178,9 @@ class Trainee(tf.Module, abc.ABC):
         """Returns the arguments of `losses` after `rows`, with one row an image; it is not compiled."""
 
     @abc.abstractmethod
-    def losses(self, rows: Rows, *inputs: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def losses(
+        self, rows: BatchPosition, *inputs: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Returns the loss to minimize and what `finished` is given, float32, of some of a replica's images.
 
         What is under `KEPT`, {name: float32 or int32}, which a TPU sums, goes to `after_step` instead: see there.
@@ -194,7 +205,7 @@ class Trainee(tf.Module, abc.ABC):
         """
 
     def gradients(
-        self, rows: Rows, *inputs: tf.Tensor
+        self, rows: BatchPosition, *inputs: tf.Tensor
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Returns the gradients of `trained`, times the loss scale, and the metrics of `losses`."""
         with tf.GradientTape() as tape:
@@ -209,7 +220,7 @@ class Trainee(tf.Module, abc.ABC):
         return loss * self.loss_scale.value if self.loss_scale else loss
 
     def _accumulated(
-        self, rows: Rows, *inputs: tf.Tensor
+        self, rows: BatchPosition, *inputs: tf.Tensor
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Returns the mean of `gradients` over the parts, computed one after the other."""
         parts, size = self.numerics.accumulate, self.rows // self.numerics.accumulate
@@ -240,7 +251,7 @@ class Trainee(tf.Module, abc.ABC):
         # Several workers' iterators do not know the batch size, but the rest of the step needs static shapes.
         batch = {name: tf.ensure_shape(x, [self.rows, *x.shape[1:]]) for name, x in batch.items()}
         replica = tf.distribute.get_replica_context()
-        rows = Rows(
+        rows = BatchPosition(
             tf.cast(replica.replica_id_in_sync_group, tf.int32) * self.rows, tf.identity(self.step)
         )
         # Here, since each replica is traced by a thread of its own.

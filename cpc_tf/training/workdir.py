@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from cpc_tf.training.config import UsualTraining
 
 REFIT = "refit"  # folder of the phases that train on all labels after the test, and their entry in a result.json
-FOLDERS, FILES = (
-    ("checkpoints", "events"),
-    ("run.flags", "run.json", "metrics.jsonl", "result.json"),
-)
+FOLDERS = ("checkpoints", "events")
+FILES = ("run.flags", "run.json", "metrics.jsonl", "result.json")
 
 
 def read_task(workdir: str) -> Command:
@@ -193,15 +191,13 @@ class Workdir:
             if re.fullmatch(r".+\.\d+\.tmp", name):  # as write_file names them
                 tf.io.gfile.remove(self.file(name))
         if self.chief and self.is_finished and not self._is_as_long():
-            tf.io.gfile.remove(
-                self.file("result.json")
-            )  # else it would be taken for that of the new length
+            # It would be taken for that of the new length.
+            tf.io.gfile.remove(self.file("result.json"))
         for name, content in self._at_begin.items():
             self.write(name, content)
         self._at_begin.clear()
-        self.write(
-            "run.flags", to_flagfile(self.config)
-        )  # after these: a run that has begun has them
+        # After these: a run that has begun has them.
+        self.write("run.flags", to_flagfile(self.config))
         before = {}
         if not self._replaces and tf.io.gfile.exists(self.file("run.json")):
             with contextlib.suppress(ConfigError):  # a damaged file is written anew
@@ -218,7 +214,10 @@ class Workdir:
             **session,
         }
         self.write(
-            "run.json", to_json({"begun": provenance.now(), **before, **provenance.here(), **about})
+            "run.json",
+            to_json(
+                {"begun": provenance.timestamp(), **before, **provenance.environment(), **about}
+            ),
         )
         if tf.io.gfile.exists(self.file("metrics.jsonl")):
             records = [record for record in self.records() if record["step"] <= step]
@@ -238,9 +237,9 @@ class Workdir:
             except (ValueError, RecursionError):
                 break
             has_step = isinstance(record, dict) and isinstance(record.get("step"), int)
-            if not has_step or not all(
-                isinstance(value, (int, float)) for value in record.values()
-            ):
+            if not has_step:
+                break
+            if not all(isinstance(value, (int, float)) for value in record.values()):
                 break
             records.append(record)
         return records
@@ -274,7 +273,7 @@ class Workdir:
 
         Raises ValueError if a value is not finite.
         """
-        result = {"kind": self._task, **result, "made": provenance.made()}
+        result = {"kind": self._task, **result, "made": provenance.of_result()}
         self.write("result.json", to_json(result))
         return result
 

@@ -142,7 +142,7 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
     from cpc_tf.data import classes, pool
 
     table = pool.table_of(data)
-    known = classes.named(table, [*table.splits], data.ambiguous_folders)
+    known = classes.find_classes(table, [*table.splits], data.ambiguous_folders)
     texts = _texts(table, data.ambiguous_folders)
     if table.labels is None:
         labels_of = [(text,) if text else () for text in texts]
@@ -264,7 +264,7 @@ def _objects(data: PicturesConfig, folder: Annotated) -> str:
         return f"a detector cannot learn from them: {error}"
     sides = np.sqrt(sizes.boxes.prod(1))
     least, middle, most = (f"{side:.0f}" for side in np.quantile(sides, [0, 0.5, 1]))
-    _, shown = inputs.fitted(DetectConfig(), sizes)
+    _, shown = inputs.fit_to_images(DetectConfig(), sizes)
     return f"objects to learn: sides of {least} to {most} px, median {middle} px; {shown}"
 
 

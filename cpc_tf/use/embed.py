@@ -160,7 +160,7 @@ def _classes(path: str, names: list[str], pictures: str) -> dict[str, tuple[str,
     """Returns {picture: its classes} of those that have a class in a table of --labels."""
     folder = os.path.expanduser(pictures).rstrip("/")
     matched = labels.match(path, labels.read(path), names, folder if os.path.isdir(folder) else "")
-    if not matched.of:
+    if not matched.classes:
         raise ConfigError(
             "labels",
             path,
@@ -168,9 +168,9 @@ def _classes(path: str, names: list[str], pictures: str) -> dict[str, tuple[str,
         )
     classes = {
         name: tuple(text for text in row or () if not is_nothing(text))
-        for name, row in matched.of.items()
+        for name, row in matched.classes.items()
     }
-    return {name: texts for name, texts in classes.items() if texts or matched.of[name] == ()}
+    return {name: texts for name, texts in classes.items() if texts or matched.classes[name] == ()}
 
 
 def _encode(

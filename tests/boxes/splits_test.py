@@ -214,7 +214,7 @@ def test_the_command_of_the_readme(tmp_path, layout):
     kind, files, counts, said = LAYOUTS[layout]
     write_files(tmp_path / "x", files)
     words = [f"--boxes={tmp_path}/x", f"--data_dir={tmp_path}"]
-    given, found = inputs.located(cli.parse(DetectConfig, words))
+    given, found = inputs.find_dataset(cli.parse(DetectConfig, words))
     assert (given.data.dataset, given.detector.rpn.rpn_width) == (f"{kind}:{tmp_path}/x", 128)
     data = inputs.open_data(given)
     sources = data.source, data.test_source
@@ -223,7 +223,7 @@ def test_the_command_of_the_readme(tmp_path, layout):
     assert [part for part in said if part not in data.summary] == []
     assert dict(sources[0].category_ids) == ({"cat": 1, "dog": 90} if kind == "coco" else {})
     sizes = sources[0].sizes()
-    config, _ = inputs.fitted(given, sizes)
+    config, _ = inputs.fit_to_images(given, sizes)
     # Pictures of 8 x 12 px whose objects have two fifths of a side, which becomes 96 px in the test.
     side = 96 * np.sqrt(1.5 * 96 / 16)  # of a square with the area of the largest picture as shown
     wanted = [32 * round(side * shape / 32) for shape in (np.sqrt(8 / 12), np.sqrt(12 / 8))]

@@ -166,9 +166,9 @@ def test_the_picture_of_a_row():
 def test_capitals_of_a_row_make_no_difference_where_nothing_else_is_meant(refused):
     rows = {name: ("x",) for name in ("1.JPG", "CATS/2.jpg", "dogs/V1.5.PNG")}
     found = labels.match("t", labels.Content(rows), NAMES)
-    assert ([*found.of], found.absent) == (["1.jpg", "cats/2.JPG", "dogs/v1.5.png"], [])
+    assert ([*found.classes], found.absent) == (["1.jpg", "cats/2.JPG", "dogs/v1.5.png"], [])
     with_both = labels.match("t", labels.Content({"a.jpg": ("x",)}), ["a.jpg", "A.JPG"])
-    assert [*with_both.of] == ["a.jpg"]
+    assert [*with_both.classes] == ["a.jpg"]
     assert "can be each of" in refused(
         labels.match, "t", labels.Content({"a.Jpg": ("x",)}), ["a.jpg", "A.JPG"]
     )

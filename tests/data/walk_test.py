@@ -185,7 +185,7 @@ def test_a_bucket_is_read_through_tensorflow(cache, warnings):
     assert [int(e["label"]) for e in source.ordered()] == [0, 1]
     found = splits.read(DataConfig(dataset="folder:ram://images"))
     assert found.names[found.splits["train"]].tolist() == ["cat/1.png", "dog/2.png"]
-    assert classes.named(found, ["train"]).empty == ["emu"]
+    assert classes.find_classes(found, ["train"]).empty == ["emu"]
     assert warnings[0].startswith(
         "ram://images: skipped: 2 files in hidden folders or folders of tools, e.g. @eaDir/3"
     )

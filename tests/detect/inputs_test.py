@@ -60,7 +60,7 @@ def test_the_canvas_follows_from_the_objects(images, objects, sides):
 
 
 def test_the_canvas_is_for_the_scale_that_is_set():
-    config, _ = inputs.fitted(cli.parse(DetectConfig, ["--area_scale=0.4"]), SIZES)
+    config, _ = inputs.fit_to_images(cli.parse(DetectConfig, ["--area_scale=0.4"]), SIZES)
     assert (config.canvas.canvas_height, config.canvas.canvas_width) == (
         384,
         512,
@@ -82,7 +82,7 @@ def test_anchors_span_the_objects_of_training_images_by_factors_of_two_at_most(o
 
 
 def test_what_is_set_stays_and_what_does_not_fit_is_said():
-    config, line = inputs.fitted(settings("--area_scale=0.5", "--anchor_sizes=8,300"), SIZES)
+    config, line = inputs.fit_to_images(settings("--area_scale=0.5", "--anchor_sizes=8,300"), SIZES)
     assert (config.canvas.area_scale, config.detector.anchors.anchor_sizes) == (0.5, "8,300")
     assert line == (
         "objects as shown: 34 to 70 px (nine of ten), median 70, on a canvas of 528 x 704 px; --area_scale=0.5 "
@@ -93,7 +93,7 @@ def test_what_is_set_stays_and_what_does_not_fit_is_said():
 def test_what_was_derived_is_a_fact_of_the_run():
     """Other data later, say another picture, do not change it; what is set is compared as ever."""
     config = settings()
-    begun, line = inputs.fitted(config, SIZES)
+    begun, line = inputs.fit_to_images(config, SIZES)
     assert line.endswith(
         f"--anchor_sizes={begun.detector.anchors.anchor_sizes} follow from the sizes of pictures and objects"
     )

@@ -18,7 +18,7 @@ from cpc_tf.detect.trainee import (
     build_detector,
     rate_of,
 )
-from cpc_tf.training.trainee import Rows
+from cpc_tf.training.trainee import BatchPosition
 from tests.detect.samples import ORDINARY, SMALL, detector_training, make_tiny, small_detector
 from tests.modules import NotForXla, write_module
 
@@ -116,7 +116,7 @@ def test_seed_step_and_place_give_the_samples(stepped, monkeypatch):
             replace(SMALL, seed=seed), model, tf.distribute.get_strategy(), 10
         )
         training.losses(
-            Rows(tf.constant(first), tf.constant(step, tf.int64)),
+            BatchPosition(tf.constant(first), tf.constant(step, tf.int64)),
             images,
             None,
             None,

@@ -19,7 +19,7 @@ from cpc_tf.efficient.phases import first_phase, load_encoder
 from cpc_tf.encoders.layers import BatchNorm, Identity, LayerNorm
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.training.strategy import make_strategy
-from cpc_tf.training.trainee import Rows
+from cpc_tf.training.trainee import BatchPosition
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +121,7 @@ def stepping(trainee):
 
 
 def rows(trainee):
-    return Rows(tf.constant(0), trainee.step)
+    return BatchPosition(tf.constant(0), trainee.step)
 
 
 def values(variables):

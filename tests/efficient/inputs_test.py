@@ -9,7 +9,13 @@ from cpc_tf.core.settings import ConfigError, open_settings, replace
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.draws import rarest
 from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
-from cpc_tf.efficient.inputs import Labels, choose_labels, from_encoder, from_labels, guessing
+from cpc_tf.efficient.inputs import (
+    Labels,
+    choose_labels,
+    from_encoder,
+    from_labels,
+    loss_of_guessing,
+)
 from cpc_tf.encoders.card import FILE, EncoderCard, Training
 from cpc_tf.encoders.config import EncoderConfig
 
@@ -236,14 +242,14 @@ def test_batch_length_and_classifier_follow_from_the_labels(count, flags, told):
 
 
 def test_a_guess_knows_how_frequent_the_classes_are():
-    assert guessing(np.repeat([0, 1, 2, 3], 5)) == pytest.approx(np.log(4))
+    assert loss_of_guessing(np.repeat([0, 1, 2, 3], 5)) == pytest.approx(np.log(4))
     one, other = np.array([1, 0, 0, 0]), np.array([0, 0, 1, 1])
-    entropies = [guessing(labels) for labels in (one, other)]
+    entropies = [loss_of_guessing(labels) for labels in (one, other)]
     assert entropies == pytest.approx([0.5623, np.log(2)], abs=1e-4)
-    assert guessing(np.stack([one, other], 1).astype(np.float32)) == pytest.approx(
+    assert loss_of_guessing(np.stack([one, other], 1).astype(np.float32)) == pytest.approx(
         np.mean(entropies)
     )
-    assert guessing(np.zeros(3, np.int64)) == 0
+    assert loss_of_guessing(np.zeros(3, np.int64)) == 0
 
 
 def test_a_batch_is_of_all_cached_views_and_divides_among_replicas():

@@ -28,7 +28,7 @@ FLAGS = """
 
 
 def test_a_test_whose_loss_is_no_number_ends_the_run():
-    made = object.__new__(phases.Phases)
+    made = object.__new__(phases.ClassifierPhases)
     kind = types.SimpleNamespace(score=lambda *_: {"top1": 0.1, "loss": math.nan})
     made.inputs = types.SimpleNamespace(in_order=lambda *_: None, groups=lambda _: None, kind=kind)
     trainee = types.SimpleNamespace(
@@ -41,7 +41,7 @@ def test_a_test_whose_loss_is_no_number_ends_the_run():
 
 
 def test_groups_count_once_in_the_interval_of_a_test():
-    made = object.__new__(phases.Phases)
+    made = object.__new__(phases.ClassifierPhases)
     groups = np.repeat(np.arange(10), 3)
     made.inputs = types.SimpleNamespace(
         in_order=lambda *_: None, groups=lambda _: groups, kind=SINGLE_LABEL

@@ -14,7 +14,7 @@ from cpc_tf.efficient.propagation import METHODS, Unlabelled, adversarial
 from cpc_tf.efficient.propagation_config import PropagationConfig
 from cpc_tf.efficient.run import prepare
 from cpc_tf.training.strategy import make_strategy
-from cpc_tf.training.trainee import Rows
+from cpc_tf.training.trainee import BatchPosition
 from tests import samples
 from tests.efficient import classifier_test
 from tests.efficient.classifier_test import BATCH
@@ -173,7 +173,7 @@ UNLABELLED = {
     )
     for method, views in {"vat": [RATIO], "uda": [RATIO, 2]}.items()
 }
-START = Rows(tf.constant(0), tf.constant(5, tf.int64))
+START = BatchPosition(tf.constant(0), tf.constant(5, tf.int64))
 
 
 def make(method, norm="none", **settings):

@@ -243,7 +243,7 @@ class Tables(Target):
         }
         found = splits.read(PicturesConfig(ambiguous_folders=rule, **own))
         assert not {*found.splits["train"]} & {*found.splits.get("test", ())}
-        together = draws.together(found, range(len(found.names)))
+        together = draws.groups_of(found, range(len(found.names)))
         sides = {
             (together[row], split)
             for split, own in found.splits.items()
@@ -251,7 +251,7 @@ class Tables(Target):
             if row in together
         }
         assert len({first for first, _ in sides}) == len(sides), "a group on both sides"
-        classes.named(found, [*found.splits], rule)
+        classes.find_classes(found, [*found.splits], rule)
 
 
 class Flags(Target):

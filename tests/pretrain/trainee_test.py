@@ -17,7 +17,7 @@ from cpc_tf.objectives.others.rotation_config import RotationConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.pretrain.trainee import Pretraining, build_model
 from cpc_tf.training.strategy import make_strategy
-from cpc_tf.training.trainee import Rows
+from cpc_tf.training.trainee import BatchPosition
 from tests.pretrain.tiny import TINY
 
 slow = pytest.mark.slow
@@ -174,7 +174,7 @@ def test_what_is_compiled_in_float32_asks_for_full_precision():
     training = Pretraining(
         replace(TINY, xla="on", precision="bfloat16"), make_strategy("single"), 10
     )
-    rows = Rows(tf.constant(0), tf.constant(0, tf.int64))
+    rows = BatchPosition(tf.constant(0), tf.constant(0, tf.int64))
     program = training._gradients.experimental_get_compiler_ir(rows, _patches(4))(stage="hlo")
     products = [line for line in program.splitlines() if re.search(r"= f32\S* dot\(", line)]
     assert len(products) == 3

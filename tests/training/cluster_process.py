@@ -19,7 +19,7 @@ def pair(index):
     if index:
         os._exit(9)
     try:
-        with cluster.together("multiworker"):
+        with cluster.lost_workers_explained("multiworker"):
             while True:
                 cluster.barrier(strategy)
     except cluster.LostWorker as error:

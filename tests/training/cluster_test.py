@@ -33,15 +33,23 @@ def test_errors_of_a_lost_worker_become_one():
     )
     with (
         pytest.raises(cluster.LostWorker, match=r"from its last checkpoint \(a timeout\)$"),
-        cluster.together("multiworker"),
+        cluster.lost_workers_explained("multiworker"),
     ):
         raise lost
-    with pytest.raises(cluster.LostWorker), cluster.together("multiworker"), writing("checkpoint"):
+    with (
+        pytest.raises(cluster.LostWorker),
+        cluster.lost_workers_explained("multiworker"),
+        writing("checkpoint"),
+    ):
         raise lost
     # Not in a run of one process, where a bucket may be out of reach, and not an error that would come again.
-    with pytest.raises(tf.errors.UnavailableError), cluster.together("single"):
+    with pytest.raises(tf.errors.UnavailableError), cluster.lost_workers_explained("single"):
         raise lost
-    with pytest.raises(NotWritten), cluster.together("multiworker"), writing("checkpoint"):
+    with (
+        pytest.raises(NotWritten),
+        cluster.lost_workers_explained("multiworker"),
+        writing("checkpoint"),
+    ):
         raise OSError("full")
 
 
@@ -51,10 +59,10 @@ def test_the_host_of_a_tpu_is_named_and_a_bucket_is_none():
     )
     with (
         pytest.raises(cluster.LostWorker, match="task:3"),
-        cluster.together("tpu"),
+        cluster.lost_workers_explained("tpu"),
     ):
         raise lost
-    with pytest.raises(tf.errors.UnavailableError), cluster.together("tpu"):
+    with pytest.raises(tf.errors.UnavailableError), cluster.lost_workers_explained("tpu"):
         raise tf.errors.UnavailableError(None, None, "gs://bucket: try again")
 
 

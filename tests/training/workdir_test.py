@@ -137,11 +137,15 @@ def test_a_run_that_goes_on_with_another_tensorflow_says_so_once(
 
 def test_it_says_on_what_and_when_it_began(config, monkeypatch):
     workdir = Workdir(config, "pretrain")
-    monkeypatch.setattr(provenance, "here", lambda: {"machine": "first", "commit": "1a2b3c4d"})
-    monkeypatch.setattr(provenance, "now", lambda: "2026-11-27 05:58 UTC")
+    monkeypatch.setattr(
+        provenance, "environment", lambda: {"machine": "first", "commit": "1a2b3c4d"}
+    )
+    monkeypatch.setattr(provenance, "timestamp", lambda: "2026-11-27 05:58 UTC")
     workdir.begin(0)
-    monkeypatch.setattr(provenance, "here", lambda: {"machine": "second", "commit": "5e6f7a8b"})
-    monkeypatch.setattr(provenance, "now", lambda: "2026-11-28 05:58 UTC")
+    monkeypatch.setattr(
+        provenance, "environment", lambda: {"machine": "second", "commit": "5e6f7a8b"}
+    )
+    monkeypatch.setattr(provenance, "timestamp", lambda: "2026-11-28 05:58 UTC")
     workdir.begin(5)
     known = read_json(workdir.file("run.json"))
     assert (known["machine"], known["commit"], known["begun"]) == (
