@@ -217,7 +217,7 @@ def test_rows_that_can_mean_several_pictures_or_contradict_each_other(refused):
     rows = labels.Content({"2": ("x",), "cats/2.JPG": ("y",)})
     assert "2 and cats/2.JPG are the same picture" in refused(labels.match, "t", rows, NAMES)
     rows = labels.Content({"2": ("x",), "cats/2.JPG": ("x",)})
-    assert labels.match("t", rows, NAMES).of == {"cats/2.JPG": ("x",)}
+    assert labels.match("t", rows, NAMES).classes == {"cats/2.JPG": ("x",)}
 
 
 def test_names_that_may_be_several_classes_with_a_space_between_them():
