@@ -115,18 +115,7 @@ def place(
       ConfigError: boxes are in parts of the image instead of pixels, more than 1 % are left out or reach beyond their
         images, or more than 1 % of the images have another size than their annotations say.
     """
-    # The objects of all images.
-    counts = np.array([len(a.names) for a in annotations], np.int64)
-    owner = np.repeat(np.arange(len(files)), counts)  # [objects], the image of each
-    names_of_objects, edges, marks = [], [], []
-    for annotation in annotations:
-        names_of_objects += annotation.names
-        edges += annotation.boxes
-        marks += annotation.difficult
-    raw = np.array(edges, np.float64).reshape(-1, 4)
-    label_of = {name: label for label, name in enumerate(class_names)}
-    labels = np.array([label_of.get(name, NO_LABEL) for name in names_of_objects], np.int64)
-    difficult = np.array(marks, bool)
+    owner, raw, labels, difficult = _objects(annotations, class_names)
 
     # Their places in the decoded images.
     numbered = np.isfinite(raw).all(1)
@@ -164,6 +153,24 @@ def place(
     for name, values in objects.items():
         ragged[name] = tf.RaggedTensor.from_row_lengths(values, counts)
     return ragged, shown
+
+
+def _objects(annotations, class_names):
+    """Returns the objects of all images, [objects] each: their images, boxes [objects, 4], labels and marks."""
+    counts, names_of_objects, boxes, marks = [], [], [], []
+    for annotation in annotations:
+        counts.append(len(annotation.names))
+        names_of_objects += annotation.names
+        boxes += annotation.boxes
+        marks += annotation.difficult
+    label_of = {name: label for label, name in enumerate(class_names)}
+    labels = [label_of.get(name, NO_LABEL) for name in names_of_objects]
+    return (
+        np.repeat(np.arange(len(annotations)), np.array(counts, np.int64)),
+        np.array(boxes, np.float64).reshape(-1, 4),
+        np.array(labels, np.int64),
+        np.array(marks, bool),
+    )
 
 
 def _placed(format, flag, root, files, annotations, raw, owner, sizes):

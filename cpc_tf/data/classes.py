@@ -101,15 +101,11 @@ def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Cl
         class_names, trouble, number_of = (), trouble or why, {}
 
     # The labels, as indices of classes or as one column a class.
-    labels = np.array([number_of.get(text, NO_LABEL) for text in texts], np.int64)
-    labelled = labels != NO_LABEL
     if table.multi_label and class_names:
-        labels = np.zeros([len(texts), len(class_names)], np.float32)
-        labelled = np.zeros(len(texts), bool)
-        for split in chosen:
-            for row in table.splits[split]:
-                labelled[row] = table.labels[row] is not None
-                labels[row, [number_of[text] for text in table.labels[row] or ()]] = 1
+        labels, labelled = _multi_labels(table, chosen, number_of, len(class_names))
+    else:
+        labels = np.array([number_of.get(text, NO_LABEL) for text in texts], np.int64)
+        labelled = labels != NO_LABEL
 
     return Classes(
         class_names,
@@ -121,6 +117,17 @@ def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Cl
         lines,
         trouble,
     )
+
+
+def _multi_labels(table, splits, number_of, count):
+    """Returns the labels of some splits, float32 [N, count] of 0 and 1, and which pictures have any, bool [N]."""
+    labels = np.zeros([len(table.names), count], np.float32)
+    labelled = np.zeros(len(table.names), bool)
+    for split in splits:
+        for row in table.splits[split]:
+            labelled[row] = table.labels[row] is not None
+            labels[row, [number_of[text] for text in table.labels[row] or ()]] = 1
+    return labels, labelled
 
 
 def strata(table: Table, splits: Sequence[str]) -> np.ndarray:

@@ -103,54 +103,13 @@ def add(table: Table, data: PicturesConfig) -> Table:
     flag, pictures = f"--labels={data.labels}", table.names.tolist()
     content = read(data.labels)
     matched = match(data.labels, content, pictures, table.root)
-    classes_of, absent, groups, title = matched[:4]
-
-    # Rows without a picture.
-    count, there = len(classes_of) + len(absent), f"which has {listed(pictures[:_SHOWN])}"
-    if matched.elsewhere:
-        there += (
-            f"; rows name files in another folder, {listed(matched.elsewhere)}: give that one, or "
-            "write paths in this"
-        )
-    if not classes_of:
-        raise ConfigError(
-            f"{flag}: none of its {count} files is in {table.root}, e.g. {listed(absent)}; {there}"
-        )
-    problem = f"name no picture in {table.root}, {there}"
-    notes = []
-    # What the page of cpc-tf label wrote named a picture, which has been deleted since.
-    gone = [row for row in absent if row in content.by]
-    if gone and len(gone) < len(classes_of) and not matched.elsewhere:
-        absent = [row for row in absent if row not in content.by]
-        notes.append(
-            f"rows of the page of cpc-tf label whose pictures are no longer there: {len(gone)}: {listed(gone)}"
-        )
-    check.leave_out(flag, absent, f"{count} rows", problem, "remove or correct them")
-    if absent:
-        notes.append(f"rows of --labels without a picture: {listed(absent)}")
-
-    # How the table was read.
-    if title:
-        notes.append(f"line 1 of --labels is taken for a header: {title}")
-    if matched.cut:
-        notes.append(
-            f"rows of --labels are taken for pictures in {table.root} without their folders, which are "
-            f"nowhere: {listed(matched.cut)}"
-        )
-    if unused := [name for name in content.titles if _letters(name) not in _GROUP]:
-        notes.append(
-            f"columns of --labels that are not used: {listed(unused)}{_why_unused(unused)}"
-        )
-    if alike := sharing_words(_class_names(classes_of)):
-        notes.append(
-            f"classes of several words that other classes have, too: {listed(alike)}; each is taken for one class, and "
-            "several classes of a picture are written as cat;dog"
-        )
+    notes = _notes_on_absent_rows(flag, table, content, matched)
+    notes += _notes_on_reading(table, content, matched)
 
     # The classes of each picture; some names say that it has none yet.
     labels, unknown = np.full(len(pictures), None, object), collections.Counter()
     row_of = {name: row for row, name in enumerate(pictures)}
-    for name, texts in classes_of.items():
+    for name, texts in matched.classes.items():
         doubtful = names.is_doubtful if data.ambiguous_folders == LEFT_OUT else lambda text: False
         without = [text for text in texts or () if names.is_unlabelled(text) or doubtful(text)]
         unknown.update(without)
@@ -161,7 +120,7 @@ def add(table: Table, data: PicturesConfig) -> Table:
         notes.append(f"taken for no label yet, as a blank in --labels: {counted}")
 
     # The groups, and who gave the labels.
-    group_of_row = np.array([groups.get(name, "") for name in pictures], object)
+    group_of_row = np.array([matched.groups.get(name, "") for name in pictures], object)
     accepted = np.array([name in matched.accepted for name in pictures], bool)
     if count := int((accepted & np.not_equal(labels, None)).sum()):
         notes.append(
@@ -181,6 +140,56 @@ def add(table: Table, data: PicturesConfig) -> Table:
         by_page=by_page,
         notes=(*table.notes, *notes),
     )
+
+
+def _notes_on_absent_rows(flag: str, table: Table, content: Content, matched: Matched) -> list[str]:
+    """Returns lines on rows without a picture. Raises ConfigError if these are too many, or all."""
+    absent, notes = matched.absent, []
+    count = len(matched.classes) + len(absent)
+    there = f"which has {listed(table.names[:_SHOWN].tolist())}"
+    if matched.elsewhere:
+        there += (
+            f"; rows name files in another folder, {listed(matched.elsewhere)}: give that one, or "
+            "write paths in this"
+        )
+    if not matched.classes:
+        raise ConfigError(
+            f"{flag}: none of its {count} files is in {table.root}, e.g. {listed(absent)}; {there}"
+        )
+    # What the page of cpc-tf label wrote named a picture, which has been deleted since.
+    gone = [row for row in absent if row in content.by]
+    if gone and len(gone) < len(matched.classes) and not matched.elsewhere:
+        absent = [row for row in absent if row not in content.by]
+        notes.append(
+            f"rows of the page of cpc-tf label whose pictures are no longer there: {len(gone)}: {listed(gone)}"
+        )
+    problem = f"name no picture in {table.root}, {there}"
+    check.leave_out(flag, absent, f"{count} rows", problem, "remove or correct them")
+    if absent:
+        notes.append(f"rows of --labels without a picture: {listed(absent)}")
+    return notes
+
+
+def _notes_on_reading(table: Table, content: Content, matched: Matched) -> list[str]:
+    """Returns lines on how a table was understood, where it can be understood in another way."""
+    notes = []
+    if matched.title:
+        notes.append(f"line 1 of --labels is taken for a header: {matched.title}")
+    if matched.cut:
+        notes.append(
+            f"rows of --labels are taken for pictures in {table.root} without their folders, which are "
+            f"nowhere: {listed(matched.cut)}"
+        )
+    if unused := [name for name in content.titles if _letters(name) not in _GROUP]:
+        notes.append(
+            f"columns of --labels that are not used: {listed(unused)}{_why_unused(unused)}"
+        )
+    if alike := sharing_words(_class_names(matched.classes)):
+        notes.append(
+            f"classes of several words that other classes have, too: {listed(alike)}; each is taken for one class, and "
+            "several classes of a picture are written as cat;dog"
+        )
+    return notes
 
 
 def _class_names(classes: FileClasses) -> set[str]:
