@@ -27,7 +27,7 @@ IMAGES = np.random.default_rng(1).uniform(size=[2, 32, 24, 3]).astype(np.float32
 NAMES = ["ant", "bee", "wasp"]
 RESULT = {
     "num_classes": 3, "class_names": NAMES, "num_train_labels": 30, "label_fraction": 0.1, "levels": None, "top1": 0.75,
-    "steps": 2,
+    "steps": 2, "tested": 12,
     "calibration": {
         "held_out": 6, "temperature": 2.5, "fitted": True, "ece_before": 0.2, "ece": 0.04, "tested": 12,
     },
