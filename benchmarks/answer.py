@@ -2,7 +2,7 @@
 
     python -m benchmarks.answer --pictures=imagenette-224 --labels=100 --draws=3
 
-`--pictures` has train/CLASS/ and val/CLASS/. Of each draw 2,000 pictures of train are in a flat folder, some of them
+`--pictures` has train/CLASS/ and val/CLASS/. Of each draw 2,000 images of train are in a flat folder, some of them
 labelled by a table; 500 of val are new. All three use the same encoder. Prints a line a draw and way, then the means.
 """
 
@@ -39,13 +39,13 @@ def define_flags() -> None:
     """Defines the flags of this benchmark."""
     flags.DEFINE_string("pictures", None, "Folder with train/CLASS/ and val/CLASS/", required=True)
     flags.DEFINE_string("encoder", "modules/imagenette_128px", "Module that all use")
-    flags.DEFINE_integer("labels", 100, "Labelled pictures")
-    flags.DEFINE_integer("draws", 1, "Draws of pictures and labels")
+    flags.DEFINE_integer("labels", 100, "Labelled images")
+    flags.DEFINE_integer("draws", 1, "Draws of images and labels")
     flags.DEFINE_list("ways", [*WAYS], f"Some of {', '.join(WAYS)}")
 
 
 def draw(pictures: pathlib.Path, place: pathlib.Path, labels: int, seed: int) -> dict[str, str]:
-    """Fills a folder with links to pictures and a table of labels; returns {new picture: its class}."""
+    """Fills a folder with links to images and a table of labels; returns {new image: its class}."""
     random, truth = np.random.default_rng(seed), {}
     for split, folder, count in (("train", LABELLED, FOLDER), ("val", NEW, 500)):
         (place / folder).mkdir()

@@ -239,7 +239,7 @@ def _jpegs(pictures: str) -> list[pathlib.Path]:
 
 
 def _patches(pictures: str) -> np.ndarray:
-    """Patches of real pictures, uint8 [images, GRID * GRID, PATCH, PATCH, 3]."""
+    """Patches of real images, uint8 [images, GRID * GRID, PATCH, PATCH, 3]."""
     from PIL import Image
 
     images = [

@@ -1,7 +1,7 @@
 """Measures the start of each task on a million records: python -m benchmarks.imagenet [--records=N] > table.md
 
 Writes an `imagenet2012` as TensorFlow Datasets lays it out, with as many records, files and classes as the real one,
-and a `voc/2007` likewise. The pictures are a few photographs: of ImageNet's 64 x 64 px, of VOC's 500 x 375 px. Then
+and a `voc/2007` likewise. The images are a few photographs: of ImageNet's 64 x 64 px, of VOC's 500 x 375 px. Then
 each task is started in a process of its own, with a tiny network, and ended after its first step.
 """
 
@@ -225,7 +225,7 @@ if __name__ == "__main__":
     flags.DEFINE_integer("test_records", 50_000, "validation images of ImageNet")
     flags.DEFINE_integer("files", 1024, "files of ImageNet's training images")
     flags.DEFINE_integer(
-        "side", 64, "sides of ImageNet's pictures; 600 px give the real ones' 110 kB"
+        "side", 64, "sides of ImageNet's images; 600 px give the real ones' 110 kB"
     )
     flags.DEFINE_integer("voc", 5011, "training images of VOC, and about as many test images")
     place = "new folder for data and runs, 6 GB; deleted at the end"

@@ -1,6 +1,6 @@
 """Measures what `cpc_tf.predict` adds to its model: python -m benchmarks.predict --classifier=DIR --files=FOLDER
 
-Compares pictures per second of the whole prediction (files to records) with those of the model alone on batches that
+Compares images per second of the whole prediction (files to records) with those of the model alone on batches that
 are in memory already. Rounds alternate between both, so that other work on the machine disturbs both alike.
 """
 
@@ -22,14 +22,14 @@ def main(argv) -> None:
     (whole, whole_cpu), (bare, bare_cpu) = found
     print(f"predict {whole:.1f} pictures/s, the model alone {bare:.1f}, ratio {whole / bare:.2f}")
     print(
-        f"CPU time {whole_cpu:.2f} ms a picture, the model alone {bare_cpu:.2f} ms, ratio {bare_cpu / whole_cpu:.2f}"
+        f"CPU time {whole_cpu:.2f} ms an image, the model alone {bare_cpu:.2f} ms, ratio {bare_cpu / whole_cpu:.2f}"
     )
 
 
 def measure(
     directory: str, given: str, batch_size: int, most: int, rounds: int
 ) -> list[tuple[float, float]]:
-    """Returns (pictures per second, ms of CPU time a picture) of the whole prediction and of the model alone.
+    """Returns (images per second, ms of CPU time an image) of the whole prediction and of the model alone.
 
     These are the medians of some rounds; the time until the first batch is there does not count.
     """
@@ -66,8 +66,8 @@ def _timed(batches: Iterator[int]) -> tuple[float, float]:
 
 if __name__ == "__main__":
     flags.DEFINE_string("classifier", "", "directory of an exported classifier")
-    flags.DEFINE_string("files", "", "pictures, as for cpc_tf.predict")
-    flags.DEFINE_integer("at_a_time", 32, "pictures of a batch")
-    flags.DEFINE_integer("most", 640, "pictures that are used, evenly spaced")
+    flags.DEFINE_string("files", "", "images, as for cpc_tf.predict")
+    flags.DEFINE_integer("at_a_time", 32, "images of a batch")
+    flags.DEFINE_integer("most", 640, "images that are used, evenly spaced")
     flags.DEFINE_integer("repeats", 5, "rounds of both; their medians are compared")
     app.run(main)

@@ -24,8 +24,8 @@ REACHED = 0.4  # of what is possible: assumed, as usual for convolutions
 # measured: python -m benchmarks.input --only=flags/imagenet/pretrain_resnet50.flags, a core of an AMD EPYC without
 # AVX-512, 2026-11-26; several times slower without the C++ operation.
 IMAGES_A_CORE = 165.0
-RECORD = 110e3  # bytes of a picture in ImageNet's records
-INDEX = 20  # bytes a picture: file, place and label, see `record_index.RecordIndex`
+RECORD = 110e3  # bytes of an image in ImageNet's records
+INDEX = 20  # bytes an image: file, place and label, see `record_index.RecordIndex`
 
 
 class Machine(NamedTuple):
@@ -127,7 +127,7 @@ def training(found: Sequence[Record]) -> str:
 
 
 def growth(found: Sequence[Record]) -> str:
-    """Returns the table of an epoch of more pictures on the first machine."""
+    """Returns the table of an epoch of more images on the first machine."""
     machine = MACHINES[0]
     columns = [
         "pictures",

@@ -55,7 +55,7 @@ class Classifying:
       temperature: what logits are divided by before they become probabilities.
       multi_label: whether the probabilities of the classes are independent of each other.
       intensity_range: of files of more than 8 bits, see `decode`. None: a single file does not tell it and is refused;
-        `predict` takes that of all its pictures together.
+        `predict` takes that of all its images together.
     """
 
     logits: Callable[[tf.Tensor], tf.Tensor]

@@ -19,7 +19,7 @@ from cpc_tf.export.classifier import (
 from cpc_tf.export.shared import Export, missing_module_named, result_of_ended
 
 TESTED_ON = (
-    "the pictures that it learned from, each by classifiers that had not seen it (cross-validation)"
+    "the images that it learned from, each by classifiers that had not seen it (cross-validation)"
 )
 
 

@@ -48,13 +48,13 @@ class RuntimeConfig(Settings):
     )
     representative: str = setting(
         "",
-        "Folder of pictures, of which 100 are used to choose the ranges of --quantize=int8; empty: of those that "
+        "Folder of images, of which 100 are used to choose the ranges of --quantize=int8; empty: of those that "
         "the run in --workdir learned from",
         path=True,
     )
     labelled: str = setting(
         "",
-        "Folder of pictures, one subfolder per class, on which accuracy is measured before and after the conversion; "
+        "Folder of images, one subfolder per class, on which accuracy is measured before and after the conversion; "
         "of more, 1,000 are used; empty: with --quantize, those that the run in --workdir was tested on",
         path=True,
     )
@@ -121,7 +121,7 @@ class ExportConfig(Settings):
             raise ConfigError(
                 "quantize",
                 "int8",
-                "needs --representative=FOLDER, about 100 pictures such as the model will see",
+                "needs --representative=FOLDER, about 100 images such as the model will see",
             )
 
     def check_complete(self):

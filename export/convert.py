@@ -1,4 +1,4 @@
-"""Converts a SavedModel of ours to another format, and compares both on pictures: `cpc-tf export --format=...`."""
+"""Converts a SavedModel of ours to another format, and compares both on images: `cpc-tf export --format=...`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.training.workdir import read_config, read_task
 
-REPRESENTATIVE, LABELLED = 100, 1000  # pictures at most
+REPRESENTATIVE, LABELLED = 100, 1000  # images at most
 TOLERANCE = 1e-4  # of float32: of any output, relative to its largest value
 SIMILAR = 0.9  # of int8: least mean cosine between the outputs
 _TITLES = {TFLITE: "TFLite (LiteRT)", ONNX: "ONNX", KERAS3: "Keras 3"}
@@ -36,7 +36,7 @@ _LIBRARIES = {TFLITE: (), ONNX: ("tf2onnx", "onnx", "onnxruntime"), KERAS3: ("ke
 
 
 class Own(NamedTuple):
-    """The pictures of a run, without its augmentation."""
+    """The images of a run, without its augmentation."""
 
     learned: Source
     tested: Source | None  # with labels
@@ -50,14 +50,14 @@ def convert(
     Args:
       module: directory of the SavedModel with its card.
       directory: where to write; it exists and is empty.
-      config: what to write, and the pictures to use.
+      config: what to write, and the images to use.
       own: those of the run, which are used where the settings name none.
 
     Returns:
       The content of runtime.json, and 'summary', one line.
 
     Raises:
-      ConfigError: there is no such module, it cannot be converted to this format, or the pictures cannot be used.
+      ConfigError: there is no such module, it cannot be converted to this format, or the images cannot be used.
       NotVerified: it cannot be converted, or computes something else than the SavedModel.
     """
     subject = load(module)
@@ -90,7 +90,7 @@ def convert(
             f"{100 * card['accuracy'][name]:.1f} %" for name in ("savedmodel", "converted")
         )
         accuracies = [
-            "{measure} on {pictures} pictures: ".format(**card["accuracy"]) + f"{before} -> {after}"
+            "{measure} on {pictures} images: ".format(**card["accuracy"]) + f"{before} -> {after}"
         ]
     texts = {
         "runtime.json": to_json(card),
@@ -137,7 +137,7 @@ def _converting(format: str) -> Iterator[None]:
             os.close(copy)
 
 
-# The pictures on which both are compared.
+# The images on which both are compared.
 
 
 def photographs(subject: Subject) -> np.ndarray:
@@ -147,7 +147,7 @@ def photographs(subject: Subject) -> np.ndarray:
 
 
 def representative_pictures(subject: Subject, folder: str) -> np.ndarray:
-    """Up to 100 pictures from all parts of a folder: uint8 [N, S, S, 3]. Raises ConfigError if it has none."""
+    """Up to 100 images from all parts of a folder: uint8 [N, S, S, 3]. Raises ConfigError if it has none."""
     with _naming("representative"):
         source = catalog.open_source(
             DataConfig(dataset=str(DataRef(FOLDER, folder))), "train", "representative"
@@ -156,7 +156,7 @@ def representative_pictures(subject: Subject, folder: str) -> np.ndarray:
 
 
 def labelled_pictures(subject: Subject, folder: str) -> tuple[np.ndarray, np.ndarray]:
-    """Up to 1,000 pictures from all parts of a folder with class folders, of its split `val` if it has one.
+    """Up to 1,000 images from all parts of a folder with class folders, of its split `val` if it has one.
 
     Returns:
       uint8 [N, S, S, 3], and labels int64 [N]: of a classifier's classes, if the module is one.
@@ -168,7 +168,7 @@ def labelled_pictures(subject: Subject, folder: str) -> tuple[np.ndarray, np.nda
         raise ConfigError(
             "labelled",
             folder,
-            f"{subject.name} is multi-label, and class folders give a picture one label",
+            f"{subject.name} is multi-label, and class folders give an image one label",
         )
     data = DataConfig(dataset=str(DataRef(FOLDER, folder)))
     with _naming("labelled"):
@@ -180,7 +180,7 @@ def labelled_pictures(subject: Subject, folder: str) -> tuple[np.ndarray, np.nda
 
 
 def _with_labels(subject: Subject, source: Source, where: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns up to 1,000 pictures of a source, and labels of the classifier's classes, if the module is one."""
+    """Returns up to 1,000 images of a source, and labels of the classifier's classes, if the module is one."""
     unknown = [
         name
         for name in source.class_names
@@ -200,7 +200,7 @@ def _with_labels(subject: Subject, source: Source, where: str) -> tuple[np.ndarr
 
 
 def pictures_of_run(workdir: str) -> Own | None:
-    """Returns the pictures that a run learned from and was tested on; None of a run on boxes.
+    """Returns the images that a run learned from and was tested on; None of a run on boxes.
 
     Raises:
       ConfigError: they are no longer there.
@@ -241,7 +241,7 @@ def compare(
     representative: np.ndarray | None = None,
     labelled: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> dict[str, Any]:
-    """Runs a converted module and the SavedModel on pictures: the embedded photographs, and those of the user.
+    """Runs a converted module and the SavedModel on images: the embedded photographs, and those of the user.
 
     Args:
       subject: the SavedModel.
@@ -253,7 +253,7 @@ def compare(
     Returns:
       'difference': the largest of any output, relative to its largest value. 'similarity': the mean cosine between the
       vectors of both, on the 'pictures', which are the representative ones if there are any. 'accuracy': before and
-      after, on the labelled pictures.
+      after, on the labelled images.
 
     Raises:
       NotVerified: the converted module cannot be used, or does something else.
@@ -264,7 +264,7 @@ def compare(
         f"{kind}/photographs": images
     }  # 'FUNCTION/CASE' -> images uint8 [N, H, W, 3] that both modules get
     if representative is not None:
-        cases[f"{kind}/representative pictures"] = representative
+        cases[f"{kind}/representative images"] = representative
     if not quantized and config.format != KERAS3:
         cases.update({f"{name}/photographs": images[:2] for name in list(subject.functions)[1:]})
     if subject.any_size and config.format != TFLITE:
@@ -277,7 +277,7 @@ def compare(
         for name, values in subject.outputs(key.partition("/")[0], batch).items():
             wanted[f"{key}/{name}"] = values
     tolerance = np.inf if quantized else TOLERANCE
-    name = "photographs" if representative is None else "representative pictures"
+    name = "photographs" if representative is None else "representative images"
     key = f"{kind}/{name}/{subject.vector}"
     measured = {
         "pictures": f"{len(wanted[key])} {name}",
@@ -306,7 +306,7 @@ def _mean_cosine(got: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def _accuracy(kind: str, got: np.ndarray, wanted: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-    """Accuracy on labelled pictures before ('savedmodel') and after ('converted')."""
+    """Accuracy on labelled images before ('savedmodel') and after ('converted')."""
 
     def top1(logits: np.ndarray, labels: np.ndarray) -> float:
         return float(np.mean(logits.argmax(1) == labels))

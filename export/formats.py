@@ -66,7 +66,7 @@ class Subject:
       functions: name -> images [N, H, W, 3] -> outputs by name. The first is named as the kind, and is the main one.
       vector: the output of the main function, [N, D], that is compared most closely.
       class_names: of the probabilities; empty for an encoder.
-      prepare: resizes and crops a picture for it: uint8 [H, W, 3] -> uint8 [side, side, 3].
+      prepare: resizes and crops an image for it: uint8 [H, W, 3] -> uint8 [side, side, 3].
     """
 
     kind: str

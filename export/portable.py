@@ -27,8 +27,8 @@ def decoded(
     Args:
       encoded: string scalar.
       decode: the bytes -> an image like `blank`; it may raise.
-      blank: stands for a picture that cannot be decoded.
-      max_megapixels: from here on a picture is not decoded: a small file can fill the memory. Its header says it.
+      blank: stands for an image that cannot be decoded.
+      max_megapixels: from here on an image is not decoded: a small file can fill the memory. Its header says it.
       sixteen_bit: whether a PNG of 16 bits is decoded: without their intensity range, white is not defined.
 
     Returns:

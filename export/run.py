@@ -179,7 +179,7 @@ def exporter(part: str, task: str) -> Callable[..., Export]:
 
 
 def _own_pictures(config: ExportConfig) -> Own | None:
-    """Returns the pictures of the run, if the quantization needs them to choose ranges or to measure accuracy."""
+    """Returns the images of the run, if the quantization needs them to choose ranges or to measure accuracy."""
     runtime = config.runtime
     if (
         not config.workdir
@@ -196,10 +196,10 @@ def _own_pictures(config: ExportConfig) -> Own | None:
             raise ConfigError(
                 "quantize",
                 "int8",
-                f"needs --representative=FOLDER, since the pictures of the run are gone ({error})",
+                f"needs --representative=FOLDER, since the images of the run are gone ({error})",
             ) from error
         logging.warning(
-            "accuracy is not measured, since the pictures of the run are gone: %s", error
+            "accuracy is not measured, since the images of the run are gone: %s", error
         )
         return None
 

@@ -24,7 +24,7 @@ FEWEST = 3  # pairs
 # Data on which a comparison is shown and not judged -> why.
 DOUBTS = {
     "photos": "950 test crops of 19 photographs",
-    "collages": "settings were chosen on its test pictures",
+    "collages": "settings were chosen on its test images",
 }
 YES, NO, OPEN, UNTESTED = "yes", "no", "not shown", "not tested"
 

@@ -1,4 +1,4 @@
-"""Writes tables (README.md, docs/*.md, studies/*/README.md) and pictures (docs/images) from the studies' records.
+"""Writes tables (README.md, docs/*.md, studies/*/README.md) and images (docs/images) from the studies' records.
 
     python -m studies.results              # tables: what stands between <!-- results:NAME --> and <!-- /results -->
     python -m studies.results --pictures   # these, too
@@ -74,7 +74,7 @@ OVER = {
         "imagenette-128px": "choices of labels, on one encoder",
     },
     "transfer": "choices of labels, at 64 px with an encoder each",
-    "label": "choices of four fifths of the pictures",
+    "label": "choices of four fifths of the images",
     "detection": "encoders at 64 px, detectors on one encoder at 128 px",
 }
 

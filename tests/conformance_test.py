@@ -219,7 +219,7 @@ def test_conforms(case, run_whole, tmp_path):
 
 @pytest.fixture
 def a_picture_more(root):
-    """What adds a picture to those that a run learns from, with a box where others have boxes."""
+    """What adds an image to those that a run learns from, with a box where others have boxes."""
     copies = []
 
     def add():

@@ -59,7 +59,7 @@ def environment(folder, python, line):
 
 
 def run(folder, python, code):
-    """Runs code where its reader would: beside the modules and their pictures."""
+    """Runs code where its reader would: beside the modules and their images."""
     write_pictures(folder / "my_pictures", {"train": 4}, side=40)
     (folder / "modules").symlink_to(ROOT / "modules")
     (folder / "runs/mine/small").mkdir(parents=True)

@@ -108,7 +108,7 @@ def test_two_workers_train_all_classifiers_of_a_linear_run(pictures, tmp_path):
     ]
     flags += ["--augment=none", *pictures]
     outputs = trained(start_workers("cpc_tf.linear", *flags, f"--workdir={tmp_path}/run"))
-    assert [("results and picture:" in output) for output in outputs] == [True, False]
+    assert [("results and image:" in output) for output in outputs] == [True, False]
     table = pathlib.Path(tmp_path, "run/table.txt").read_text()
     assert [line.split("  ")[0] for line in table.splitlines()[1:5]] == [
         "encoder",

@@ -158,7 +158,7 @@ STEPS = [
     for folder, rungs in RUNGS.items()
     for i, changes in enumerate(rungs)
 ]
-# The ladder on ImageNet is tested on pictures that nothing learned from.
+# The ladder on ImageNet is tested on images that nothing learned from.
 UNSEEN = {"split": "train[10000:]"}
 STEPS += [
     (
@@ -282,7 +282,7 @@ def test_what_changes_from_one_preset_to_another(before, after, changes):
 
 
 def test_what_the_quoted_methods_say_in_other_units():
-    """VAT's norm is of all values of a picture in [-1, 1]; warm-ups are five epochs; the first of two trainings."""
+    """VAT's norm is of all values of an image in [-1, 1]; warm-ups are five epochs; the first of two trainings."""
     radius = preset("imagenet/efficient_vat").propagation.vat_radius
     assert 2 * radius * (224 * 224 * 3) ** 0.5 == pytest.approx(40, rel=1e-3)
     assert preset("imagenet/efficient_vat").sgd.warmup_steps == 5 * 128_000 / 256

@@ -94,7 +94,7 @@ TABLE = [
     ("pretrain", "--labelled=PICTURES --labels=FILE",
      r"^--labels=FILE: the class red\|big joins classes of the table by '\|'; write several .* semicolons, cat;dog",
      b"train/red/0.png,red|big\ntrain/blue/0.png,red\n"),
-    ("linear", "--unlabelled=x", "^--unlabelled=x: a classifier learns from pictures with labels only"),
+    ("linear", "--unlabelled=x", "^--unlabelled=x: a classifier learns from images with labels only"),
     # ---- boxes: VOC, COCO, YOLO
     ("detect", f"{DETECT} --dataset=voc:/nowhere", "^--dataset=voc:/nowhere: no such folder"),
     ("detect", f"{DETECT} --dataset=voc/1999", "^--dataset=voc/1999: "),
@@ -102,8 +102,8 @@ TABLE = [
     ("detect", f"{DETECT} --dataset=coco/2017", "^--dataset=coco/2017: has no known boxes; try col"),
     ("detect", f"{DETECT} --dataset=folder:x", "^--dataset=folder:x: has no known boxes; try collage"),
     ("detect", "--boxes=/nowhere", "^--boxes=/nowhere: no such folder"),
-    ("detect", "--boxes=PICTURES", "^--boxes=PICTURES: none of its 9 pictures has an XML or text file of its"),
-    ("data", "--boxes=EMPTY", "^--boxes=EMPTY: none of its 0 pictures has an XML"),
+    ("detect", "--boxes=PICTURES", "^--boxes=PICTURES: none of its 9 images has an XML or text file of its"),
+    ("data", "--boxes=EMPTY", "^--boxes=EMPTY: none of its 0 images has an XML"),
     # ---- augmentation
     ("pretrain", "--augment_changes=autoaugment=1e23", "autoaugment=1e23: must be a whole number, at least 0"),
     ("pretrain", "--augment_changes=rotate.limit=1e30", "rotate.limit=1e30: must be a number, at least 0 and"),
@@ -117,7 +117,7 @@ TABLE = [
     ("pretrain", "--augment=v1 --augment_changes=autoaugment=2", "--augment=v1 has no primitives to choose 2 from"),
     # ---- encoders and modules
     ("label", "--pictures=EMPTY/none --encoder=pixels --labels=EMPTY/l.csv", "none: there is no such folder$"),
-    ("label", "--pictures=EMPTY --encoder=pixels --labels=EMPTY/l.csv", "EMPTY: no picture in this folder"),
+    ("label", "--pictures=EMPTY --encoder=pixels --labels=EMPTY/l.csv", "EMPTY: no image in this folder"),
     ("label", "--pictures=PICTURES --labels=labels.xlsx", "^--labels=labels.xlsx: must end with .csv$"),
     ("label", "--pictures=gs://bucket/x", "^--pictures=gs://bucket/x: must be on a disk of this machine"),
     ("label", "--pictures=PICTURES --encoder=", "^--encoder= is empty: name an encoder"),
@@ -177,7 +177,7 @@ TABLE = [
     ("efficient", "--stop_at_loss=1 --patience=2", "^--stop_at_loss=1.0: with --patience=2 the held-out labels end"),
     ("efficient", f"{FEW_LABELS} --stop_at_loss=1", "^--stop_at_loss=1.0: ends a frozen phase, --encoder=pixels has"),
     ("efficient", f"{FEW_LABELS} --refit --labels_per_class=1", "^--refit: trains on all .*--labels_per_class"),
-    ("efficient", "--refit --dataset=photos", "^--refit: for pictures of your own.*; --dataset=photos has a test"),
+    ("efficient", "--refit --dataset=photos", "^--refit: for images of your own.*; --dataset=photos has a test"),
     ("efficient", "--head_width=3", "^--head_width=3: must be at least 4, or 0"),
     ("efficient", f"{FEW_LABELS} --test_split=nowhere", "^--test_split=nowhere"),
     ("efficient", "--propagation=vat --encoder=hub", "^--propagation=vat: a frozen encoder's classifier learns from"),
@@ -192,10 +192,10 @@ TABLE = [
     ("efficient", "--propagation=uda --encoder=pixels --augment=none",
      "^--propagation=uda: needs the transformations of --augment, which is none"),
     ("efficient", "--propagation=vat --encoder=pixels --precision=float16",
-     "^--propagation=vat: the gradient of a picture is too small"),
-    ("efficient", "--encoder=pixels --unlabelled=x", "^--unlabelled=x: goes with a folder of pictures with"),
+     "^--propagation=vat: the gradient of an image is too small"),
+    ("efficient", "--encoder=pixels --unlabelled=x", "^--unlabelled=x: goes with a folder of images with"),
     ("efficient", "--encoder=pixels --unlabelled=x --labelled=y",
-     "^--unlabelled=x: a classifier learns from pictures without labels only"),
+     "^--unlabelled=x: a classifier learns from images without labels only"),
     # ---- linear
     ("linear", "--encoder=pixels --geometry_from=flags",
      "^--encoder=pixels: has no pre-training .* --augment=full, the paper's, or"),
@@ -259,7 +259,7 @@ TABLE = [
     ("embed", f"{EMBED} --encoder=pixels", "^--encoder=pixels: name a TF-Hub module"),
     ("embed", f"{EMBED} --pictures=EMPTY/none", "^--pictures=EMPTY/none: there is no"),
     ("embed", f"{EMBED} --pictures=PICTURES/val/red/0.png,PICTURES/val", "val is a folder; give one folder"),
-    ("embed", f"{EMBED} --pictures=EMPTY", "^--pictures=EMPTY: no picture in this folder"),
+    ("embed", f"{EMBED} --pictures=EMPTY", "^--pictures=EMPTY: no image in this folder"),
 ]  # fmt: skip
 
 

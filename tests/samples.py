@@ -38,13 +38,13 @@ OF_OBJECTIVE = {
 
 
 def write_pictures(root, counts, names=("red", "green", "blue"), side=16):
-    """A folder of pictures, each of its class's colour with noise: ROOT/SPLIT/CLASS/NUMBER.png.
+    """A folder of images, each of its class's colour with noise: ROOT/SPLIT/CLASS/NUMBER.png.
 
     Args:
       root: the folder; made.
-      counts: split -> pictures of each class.
+      counts: split -> images of each class.
       names: of the classes, three at most.
-      side: of the pictures, px.
+      side: of the images, px.
 
     Returns:
       The folder as text.
@@ -62,14 +62,14 @@ def write_pictures(root, counts, names=("red", "green", "blue"), side=16):
 
 
 def write_boxes(root, count=4, side=32):
-    """A folder in VOC's layout: grey pictures with a white 'square' or a black 'bar' on each; returns it as text."""
+    """A folder in VOC's layout: grey images with a white 'square' or a black 'bar' on each; returns it as text."""
     for folder in ("JPEGImages", "Annotations"):
         pathlib.Path(root, folder).mkdir(parents=True)
     for number in range(count):
         pixels = np.full([side, side, 3], 128, np.uint8)
         name, height, level = (("square", side // 2, 255), ("bar", side // 4, 0))[number % 2]
         pixels[2 : 2 + height, 4 : 4 + side // 2] = level
-        pixels[-1, -1] = 129 + number  # no picture is a copy of another
+        pixels[-1, -1] = 129 + number  # no image is a copy of another
         pathlib.Path(root, f"JPEGImages/{number}.png").write_bytes(tf.io.encode_png(pixels).numpy())
         corners = (
             f"<xmin>5</xmin><ymin>3</ymin><xmax>{4 + side // 2}</xmax><ymax>{2 + height}</ymax>"
@@ -81,7 +81,7 @@ def write_boxes(root, count=4, side=32):
 
 
 class MultiLabel(IndexedSource):
-    """Pictures of noise in memory: whichever of red, green and blue are bright are the labels of each."""
+    """Images of noise in memory: whichever of red, green and blue are bright are the labels of each."""
 
     class_names, multi_label = ("red", "green", "blue"), True
 
@@ -103,5 +103,5 @@ class MultiLabel(IndexedSource):
 
     @classmethod
     def pair(cls, *_):
-        """What `catalog.open_pair` returns: 40 pictures to learn from, 12 to test on."""
+        """What `catalog.open_pair` returns: 40 images to learn from, 12 to test on."""
         return Pair(cls(40), cls(12, seed=1), "several labels")

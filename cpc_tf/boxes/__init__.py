@@ -1,1 +1,1 @@
-"""Pictures with boxes, in the formats of VOC, COCO and YOLO, and on a canvas of fixed size."""
+"""Images with boxes, in the formats of VOC, COCO and YOLO, and on a canvas of fixed size."""

@@ -1,6 +1,6 @@
 """Opens datasets with boxes: `voc:PATH`, `coco:PATH`, `yolo:PATH`, `csv:PATH`, collages and TensorFlow Datasets' VOC.
 
-Of a folder: a table of its pictures, its splits, and sources of them.
+Of a folder: a table of its images, its splits, and sources of them.
 """
 
 from __future__ import annotations

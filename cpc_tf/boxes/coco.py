@@ -56,7 +56,7 @@ def read(data: DataConfig) -> Annotated:
     read_files = {file: content for file, content in contents.items() if _is_coco(content)}
     others = [file for file in files if file not in read_files]
     if others and not read_files:
-        what = "are labelme's, one for each picture, which are not read; convert them, e.g. with labelme2coco"
+        what = "are labelme's, one for each image, which are not read; convert them, e.g. with labelme2coco"
         what = (
             what if all(map(_is_labelme, contents.values())) else f"are not COCO's; {FORMAT.known}"
         )
@@ -214,7 +214,7 @@ class _Finder:
         if path not in paths and len(same) > 1:
             raise ConfigError(
                 f"{self._flag}: {shown(name)} in the JSON file of {split} may be {' or '.join(same[:2])}; put the "
-                "folder into its file_name, or take away the pictures that are not meant"
+                "folder into its file_name, or take away the images that are not meant"
             )
         file = self._images[path]
         if file not in self.keys:
@@ -248,7 +248,7 @@ def _add(
             called = name if first_name == name else f"{first_name} and {name}"
             raise ConfigError(
                 f"{data.flag}: in {file} the images of the ids {first_number} and {number} are one file, {called}; "
-                "give each picture its own file_name, with its folder if names repeat, or remove one of the two"
+                "give each image its own file_name, with its folder if names repeat, or remove one of the two"
             )
         if key_of.setdefault(number, key or name) != (key or name):
             pair = f"{named[key_of[number]][0]} and {name}"

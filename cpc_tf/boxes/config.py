@@ -29,7 +29,7 @@ class CanvasConfig(Settings):
     area_scale: float = setting(
         0.0,
         "How large images are shown: at 1 with 150,000 to 450,000 px (height times width), in the test with 300,000 "
-        "px, at 0.5 with half as many; 0: as large as half of your pictures fit on the canvas",
+        "px, at 0.5 with half as many; 0: as large as half of your images fit on the canvas",
         minimum=0,
         maximum=1e4,
         derived=True,
@@ -72,5 +72,5 @@ class CanvasConfig(Settings):
                 raise ConfigError(
                     f"--area_scale={self.area_scale:g}: images of {area:.0f} px are more than the "
                     f"{self.canvas_height} x {self.canvas_width} px of --canvas_height and --canvas_width; 1 is "
-                    f"{getattr(self, name)} px, at most {most:.3g} fits, and 0 takes what fits your pictures"
+                    f"{getattr(self, name)} px, at most {most:.3g} fits, and 0 takes what fits your images"
                 )

@@ -22,7 +22,7 @@ FORMAT = Format(
     "beside or above the images; and csv:FILE.csv",
     annotated="is in a table",
     incomplete="no class or no four numbers",
-    mistaken="xmin,ymin,xmax,ymax are two corners in pixels of the picture itself",
+    mistaken="xmin,ymin,xmax,ymax are two corners in pixels of the image itself",
     in_pixels=True,
     negatives=True,
     place=lambda boxes, size: geometry.clipped(boxes.astype(np.float32), size),

@@ -219,7 +219,7 @@ def _check_sizes(flag, files, annotated, shown, differ):
         return
     ratios = shown[differ] / annotated[differ]
     factor = float(np.median(ratios))
-    remedy = "take the pictures that the boxes were drawn on, or remove sizes that are wrong from the annotations"
+    remedy = "take the images that the boxes were drawn on, or remove sizes that are wrong from the annotations"
     if (np.abs(shown[differ] - factor * annotated[differ]) <= _ROUNDING).all():
         remedy = (
             f"all of these are {factor:.4g} times as large as in their annotations: they were resized after their "

@@ -200,14 +200,14 @@ def format_of(path: str) -> tuple[str, str]:
         files = _annotation_files(kind_, root, image_keys)
         if files:
             named = {"coco": "", "csv": " with columns of boxes"}.get(
-                kind_, " with the names of pictures"
+                kind_, " with the names of images"
             )
             found[kind_] = f"{len(files)} {title} file{'s' * (len(files) > 1)}{named}"
     own = {kind_: what for kind_, what in found.items() if kind_ != "coco"} or found
     if len(own) == 1:
         return next(iter(own.items()))
     if not own:
-        problem = f"none of its {len(image_keys)} pictures has an XML or text file of its name, and no JSON or table of "
+        problem = f"none of its {len(image_keys)} images has an XML or text file of its name, and no JSON or table of "
         problem += "boxes is there"
         raise ConfigError(
             f"{flag}: {problem}; docs/detection.md shows the layouts of VOC, COCO, YOLO and CSV"
@@ -223,7 +223,7 @@ def _annotation_files(kind: str, root: str, image_keys: Mapping[str, str]) -> li
     files = walk.files(root, (_FILES[kind][0],))
     if kind == "csv":
         return [name for name in files if delimiter_of(f"{root}/{name}")]
-    if kind == "coco":  # whose files have no names of pictures
+    if kind == "coco":  # whose files have no names of images
         return files
     of_key = {key(name): name for name in files}
     of_key = paired(image_keys, of_key) if kind == "voc" else of_key

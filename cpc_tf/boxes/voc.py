@@ -25,7 +25,7 @@ FORMAT = Format(
     "ImageSets/Main/NAME.txt; images and VOC's XML files side by side; and both in folders train, valid and test",
     annotated="has an XML file of its name",
     incomplete="no name or no <bndbox> of four numbers",
-    mistaken="<bndbox> has two corners in pixels of the picture itself, not a width and a height",
+    mistaken="<bndbox> has two corners in pixels of the image itself, not a width and a height",
     in_pixels=True,
     negatives=False,
     place=lambda boxes, size: geometry.from_voc(boxes.astype(np.float32), size),

@@ -32,7 +32,7 @@ FORMAT = Format(
     "and images and text files side by side; data.yaml, classes.txt or obj.names has the names of the classes",
     annotated="has a text file of its name",
     incomplete="no class of the list or no four numbers from 0 to 1",
-    mistaken="a line has the centre, width and height of a box in parts of the picture as shown, not two corners",
+    mistaken="a line has the centre, width and height of a box in parts of the image as shown, not two corners",
     in_pixels=False,
     negatives=True,
     place=lambda boxes, size: geometry.clipped((boxes * np.tile(size, 2)).astype(np.float32), size),

@@ -1,4 +1,4 @@
-"""Says what is on pictures, from a few labels, in a minute: a logistic regression on the features of an encoder.
+"""Says what is on images, from a few labels, in a minute: a logistic regression on the features of an encoder.
 
     cpc-tf classify --labelled=my_pictures --labels=labels.csv
     cpc-tf classify --labelled=my_pictures --labels=labels.csv --workdir=runs/mine/classify \\
@@ -6,7 +6,7 @@
     cpc-tf classify --labelled=my_pictures --labels=labels.csv --workdir=runs/mine/classify --curve
 
 The classifier is trained on all labels of people; its accuracy is estimated by cross-validation. The workdir gets
-the classifier as a module (classifier/), result.json, and the prediction of each tested picture by classifiers that had
+the classifier as a module (classifier/), result.json, and the prediction of each tested image by classifiers that had
 not learned it (predictions.csv). A second run in the same workdir, with more labels, replaces them.
 """
 
@@ -24,7 +24,7 @@ NONE, BALANCED = "none", "balanced"
 
 @dataclasses.dataclass(frozen=True)
 class LabelledConfig(PicturesConfig):
-    """Where the labelled pictures come from: all of them, none is held out for a test."""
+    """Where the labelled images come from: all of them, none is held out for a test."""
 
     draws_test = False
 
@@ -34,8 +34,8 @@ class ClassifyConfig(Settings):
     """All settings of `cpc-tf classify`."""
 
     HIDDEN: ClassVar = {
-        "share_records": "each process reads all labelled pictures",
-        "shuffle_window": "all labelled pictures are in memory",
+        "share_records": "each process reads all labelled images",
+        "shuffle_window": "all labelled images are in memory",
     }
 
     data: LabelledConfig = LabelledConfig()
@@ -47,18 +47,18 @@ class ClassifyConfig(Settings):
     )
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its features")
     image_size: int = side(
-        224, "Side of the pictures for a third-party module; ours come with their own sizes"
+        224, "Side of the images for a third-party module; ours come with their own sizes"
     )
     class_weights: str = setting(
         NONE,
-        "How much the pictures of a class count. 'none': all pictures count alike; 'balanced': all classes do, for "
+        "How much the images of a class count. 'none': all images count alike; 'balanced': all classes do, for "
         "rare classes that matter as much as frequent ones",
         choices=(NONE, BALANCED),
     )
     most_unlabelled: int = count(
         2000,
-        "Maximum number of unlabelled pictures, of --labelled or --unlabelled, for self-training, which is used if "
-        "cross-validation is better with it; only with up to 1,000 labels, one a picture. 0: none",
+        "Maximum number of unlabelled images, of --labelled or --unlabelled, for self-training, which is used if "
+        "cross-validation is better with it; only with up to 1,000 labels, one an image. 0: none",
         unit="images",
         minimum=0,
     )
@@ -69,7 +69,7 @@ class ClassifyConfig(Settings):
     )
     pictures: str = setting(
         "",
-        f"New pictures to predict: {PICTURES} for such a list on standard input; empty: none",
+        f"New images to predict: {PICTURES} for such a list on standard input; empty: none",
         free_on_resume=True,
     )
     output: str = setting(
@@ -79,7 +79,7 @@ class ClassifyConfig(Settings):
     )
     sheet: str = setting(
         "",
-        "PNG to draw with at most 60 new pictures and their predictions, the least sure first",
+        "PNG to draw with at most 60 new images and their predictions, the least sure first",
         free_on_resume=True,
     )
     curve: bool = setting(
@@ -88,7 +88,7 @@ class ClassifyConfig(Settings):
         free_on_resume=True,
     )
     batch_size: int = count(
-        64, "Pictures encoded at a time", unit="images", maximum=10_000, free_on_resume=True
+        64, "Images encoded at a time", unit="images", maximum=10_000, free_on_resume=True
     )
     seed: int = count(
         0,
@@ -110,7 +110,7 @@ class ClassifyConfig(Settings):
             raise ConfigError(
                 name,
                 getattr(self, name),
-                "is of new pictures; name them, e.g. --pictures=new_pictures",
+                "is of new images; name them, e.g. --pictures=new_pictures",
             )
         if self.curve and not self.workdir:
             raise ConfigError(

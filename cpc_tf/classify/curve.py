@@ -24,7 +24,7 @@ from cpc_tf.training.workdir import Workdir
 
 DRAWS = 3
 ENCODER, UNTRAINED = "encoder", "untrained"
-TEST_PART, LEAST_TEST = 0.2, 10  # of the pictures, drawn anew in each draw
+TEST_PART, LEAST_TEST = 0.2, 10  # of the images, drawn anew in each draw
 _TITLES = {ENCODER: "encoder", UNTRAINED: "the same, untrained", PIXELS: "pixels"}
 _COLORS = {ENCODER: "cpc", UNTRAINED: "untrained", PIXELS: "pixels"}
 
@@ -39,12 +39,12 @@ def label_curve(
 ) -> list[dict[str, Any]]:
     """Measures classifiers of 10, 20, 50, ... labels, three draws of each; writes curve.csv and curve.png.
 
-    In each draw a fifth of the labelled pictures is the test, and labels are drawn from the rest at random. All three
+    In each draw a fifth of the labelled images is the test, and labels are drawn from the rest at random. All three
     kinds of features have the same draws and the usual strength of the regularization, and learn from labels alone.
 
     Args:
       config: settings of the run.
-      source: the labelled pictures.
+      source: the labelled images.
       examples: their features by the encoder.
       kind: single-label or multi-label.
       workdir: directory of the run.
@@ -59,7 +59,7 @@ def label_curve(
     count = len(examples.features)
     sizes = _sizes(count - max(LEAST_TEST, round(TEST_PART * count)))
     if len(sizes) < 2:
-        raise ConfigError(f"--curve: needs 30 labelled pictures or more, and there are {count}")
+        raise ConfigError(f"--curve: needs 30 labelled images or more, and there are {count}")
     arms, name = {ENCODER: examples}, EncoderName.parse(config.encoder)
     others = (
         {UNTRAINED: COPY + name.module}
@@ -83,7 +83,7 @@ def label_curve(
         ]  # the cut may go through a group
         if not len(test):
             raise ConfigError(
-                "--curve: no test is left, since nearly all labelled pictures are of one group"
+                "--curve: no test is left, since nearly all labelled images are of one group"
             )
         for arm, encoded in arms.items():
             for size in sizes:

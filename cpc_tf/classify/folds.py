@@ -1,7 +1,7 @@
-"""Which pictures belong together, and the folds of cross-validation: the one place where labelled pictures are divided.
+"""Which images belong together, and the folds of cross-validation: the one place where labelled images are divided.
 
-What belongs together is on one side of every division. A classifier that learned a copy of a picture recognizes it, and
-that says nothing about new pictures.
+What belongs together is on one side of every division. A classifier that learned a copy of an image recognizes it, and
+that says nothing about new images.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from scipy.sparse.csgraph import connected_components
 
 FOLDS = 5
 LEAST = 3  # groups of a class, so that a fold learns from two when the third is tested
-# Pictures whose standardized features are closer than this part of the median distance within a class are nearly the
-# same. Of imagenette, blood cells, digits and textures no two different pictures are closer than 0.33; two brightnesses
-# of one picture of imagenette have a distance of 0.05 to 0.22 (docs/notebook/2026-11-28-honest.md).
+# Images whose standardized features are closer than this part of the median distance within a class are nearly the
+# same. Of imagenette, blood cells, digits and textures no two different images are closer than 0.33; two brightnesses
+# of one image of imagenette have a distance of 0.05 to 0.22 (docs/notebook/2026-11-28-honest.md).
 NEAR = 0.25
-_FEWEST = 32  # features; in fewer dimensions different pictures are close by chance
+_FEWEST = 32  # features; in fewer dimensions different images are close by chance
 ROUNDING = 1e-4  # a deviation of the features that is smaller, relative to their size, is rounding
 _BLOCK = 1024  # rows of distances at a time
-_ROUNDS = 8  # pairs of a picture from which the median distance is estimated
+_ROUNDS = 8  # pairs of an image from which the median distance is estimated
 _LEAST_MEDIAN = (
     1e-3  # squared distance a feature below which even the median pair differs by rounding alone
 )
@@ -29,7 +29,7 @@ def standardized(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the mean [D] and the scale [D] by which features [N, D] are standardized, float64.
 
     A feature that hardly varies beside the others is not enlarged to their size: it would be rounding, or would explode
-    on a picture in which it does vary.
+    on an image in which it does vary.
     """
     mean, deviation = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64)
     size = np.sqrt(np.square(features, dtype=np.float64).mean())
@@ -38,17 +38,17 @@ def standardized(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def nearly_the_same(features: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Returns which pictures are nearly the same, such as copies with equal pixels or brightnesses of one picture.
+    """Returns which images are nearly the same, such as copies with equal pixels or brightnesses of one image.
 
-    They are much closer to each other than pictures of one class are. What is close beside other classes only, such as
+    They are much closer to each other than images of one class are. What is close beside other classes only, such as
     parts before one camera, is not the same.
 
     Args:
-      features: of N pictures, [N, D].
+      features: of N images, [N, D].
       classes: of these, int [N].
 
     Returns:
-      int [N]: the same number for pictures that are nearly the same, directly or by others between them.
+      int [N]: the same number for images that are nearly the same, directly or by others between them.
     """
     count, width = features.shape
     mean, scale = standardized(features)
@@ -68,7 +68,7 @@ def nearly_the_same(features: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def _median_distance(points: np.ndarray, classes: np.ndarray) -> float:
-    """Returns the median of the squared distances of pictures of one class; of all if no class has two."""
+    """Returns the median of the squared distances of images of one class; of all if no class has two."""
     random, distances = np.random.default_rng(0), []
     for of_class in (classes, np.zeros(len(classes), np.int64)):
         for _ in range(_ROUNDS):
@@ -83,7 +83,7 @@ def _median_distance(points: np.ndarray, classes: np.ndarray) -> float:
 
 
 def joined(groups: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Returns the groups of pictures that are in one group of either division, int [N]."""
+    """Returns the groups of images that are in one group of either division, int [N]."""
     starts, ends = [], []
     for division in (groups, others):
         _, first, number = np.unique(division, return_index=True, return_inverse=True)
@@ -99,7 +99,7 @@ def _connected(starts: np.ndarray, ends: np.ndarray, count: int) -> np.ndarray:
 
 
 def can_divide(strata: np.ndarray, groups: np.ndarray) -> bool:
-    """Returns whether at least half of the pictures are of classes with LEAST groups, so that folds say something."""
+    """Returns whether at least half of the images are of classes with LEAST groups, so that folds say something."""
     enough = np.array([of_class >= LEAST for of_class in _groups_of(strata, groups)])
     return bool(enough[np.unique(strata, return_inverse=True)[1]].mean() >= 0.5)
 
@@ -107,13 +107,13 @@ def can_divide(strata: np.ndarray, groups: np.ndarray) -> bool:
 def divide(
     strata: np.ndarray, groups: np.ndarray, seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Divides labelled pictures into folds, each of which is tested by a classifier that learned the others.
+    """Divides labelled images into folds, each of which is tested by a classifier that learned the others.
 
     The groups of every class are dealt out alike, so classes of equal size keep equal numbers in what a fold learns.
-    Where they differ by one picture, the class that is tested has fewer to learn from, and looks worse than it is.
+    Where they differ by one image, the class that is tested has fewer to learn from, and looks worse than it is.
 
     Args:
-      strata: the class of each picture, int [N].
+      strata: the class of each image, int [N].
       groups: [N]; all of a group are in one fold.
       seed: of the division.
 

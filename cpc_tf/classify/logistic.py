@@ -1,6 +1,6 @@
 """Logistic regression on features: its strength, accuracy and temperature come from one cross-validation.
 
-With few labels, unlabelled pictures can help by self-training (Scudder 1965): the classifier is trained again with its
+With few labels, unlabelled images can help by self-training (Scudder 1965): the classifier is trained again with its
 own most confident predictions as labels, for some rounds. Cross-validation decides whether it is used.
 """
 
@@ -21,14 +21,14 @@ from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.evaluation.scores import fitted_temperature, probabilities
 
 REPEATS = 3  # of cross-validation, with another division each
-# The variance of an accuracy by cross-validation is this much larger than that of a test on as many pictures, since its
+# The variance of an accuracy by cross-validation is this much larger than that of a test on as many images, since its
 # classifiers learned from each other's tests: the mean of 20 measurements (docs/notebook/2026-11-28-honest.md).
 INFLATION = 1.3
 FEW = 1000  # labels; with more, one round of cross-validation is precise enough and self-training brings nothing
 # Inverse strengths of regularization that are tried, for features of mean square 1.
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 USUAL = 10.0  # the default, unless another one is better by more than a standard error
-# Self-training: its rounds, the fraction of the unlabelled pictures that a round uses, their weight relative to that of
+# Self-training: its rounds, the fraction of the unlabelled images that a round uses, their weight relative to that of
 # labelled ones, and the number of principal components.
 ROUNDS, SUREST, PSEUDO_WEIGHT, DIRECTIONS = 3, 0.5, 0.3, 128
 _WORSE = 2  # strengths in a row that are worse than the best, after which weaker ones are not tried
@@ -44,7 +44,7 @@ class Examples(NamedTuple):
       labels: int64 [N], or float32 [N, classes] of 0 and 1.
       groups: int64 [N]; all of a group are held out together.
       classes: how many there are.
-      unlabelled: features of pictures without labels, float32 [M, D]; none of multi-label classes.
+      unlabelled: features of images without labels, float32 [M, D]; none of multi-label classes.
     """
 
     features: np.ndarray
@@ -77,12 +77,12 @@ class Validated(NamedTuple):
     Attributes:
       strength: inverse strength of the regularization: `USUAL`, or the one with the least cross-entropy of the
         calibrated logits if that is lower by more than a standard error.
-      self_training: whether pictures without labels lower that cross-entropy.
-      logits: out-of-fold, float32 [N, classes]: of each picture the mean, over the repeats, of the logits by
+      self_training: whether images without labels lower that cross-entropy.
+      logits: out-of-fold, float32 [N, classes]: of each image the mean, over the repeats, of the logits by
         classifiers that were not trained on it.
       halved: the same by classifiers trained on half as many labels.
       temperature: what the logits are divided by before they become probabilities.
-      folds, repeats: into how many parts the pictures were divided, and how often.
+      folds, repeats: into how many parts the images were divided, and how often.
     """
 
     strength: float
@@ -102,7 +102,7 @@ def fit(
     Args:
       examples: to learn from, of two classes or more.
       strength: inverse strength of the regularization of the weights of standardized features.
-      balanced: whether classes weigh the same, however many pictures they have.
+      balanced: whether classes weigh the same, however many images they have.
       self_training: whether to learn from the unlabelled ones, too.
     """
     space = _Space(examples.features, examples.unlabelled)
@@ -124,8 +124,8 @@ def validate(
 ) -> Validated | None:
     """Chooses strength and self-training by repeated cross-validation; see `Validated`.
 
-    All labels must be by people. An accepted guess carries the label of a held-out picture back into the folds, since
-    the classifier that made the guess had learned that picture.
+    All labels must be by people. An accepted guess carries the label of a held-out image back into the folds, since
+    the classifier that made the guess had learned that image.
 
     Args:
       examples: to learn from and to hold out in turn; `groups` tells which belong together, see `folds.joined`.
@@ -135,7 +135,7 @@ def validate(
       progress: gets how much of how much is done.
 
     Returns:
-      None if too few pictures are of classes with three groups, see `folds.can_divide`.
+      None if too few images are of classes with three groups, see `folds.can_divide`.
     """
     strata = draws.rarest(examples.labels) if examples.labels.ndim > 1 else examples.labels
     if not folds.can_divide(strata, examples.groups):
@@ -165,7 +165,7 @@ def validate(
         return logits / repeats
 
     def tried(strength: float, self_training: bool = False) -> tuple[np.ndarray, Validated]:
-        """Returns the cross-entropy of each picture, [N], and the outcome, in which `halved` is not yet filled in."""
+        """Returns the cross-entropy of each image, [N], and the outcome, in which `halved` is not yet filled in."""
         logits = held_out(strength, self_training)
         choices, truth = kind.choices(logits, examples.labels)
         temperature = fitted_temperature(choices, truth)
@@ -198,7 +198,7 @@ def validate(
 
 
 def _clearly_less(losses: np.ndarray, others: np.ndarray) -> bool:
-    """Returns whether losses [N] are less than others of the same pictures by more than a standard error."""
+    """Returns whether losses [N] are less than others of the same images by more than a standard error."""
     gains = others - losses
     return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
 
@@ -228,7 +228,7 @@ def forecast(right: np.ndarray, halved: np.ndarray) -> Forecast:
     The error then falls by the same factor with each doubling (Hestness et al. 2017).
 
     Args:
-      right: whether each picture was right, bool [N].
+      right: whether each image was right, bool [N].
       halved: the same with classifiers that learned from half as many labels.
     """
     wrong, before = 1 - right.mean(), 1 - halved.mean()

@@ -1,7 +1,7 @@
-"""The random sample of the label page: a quarter of all pictures, on which no choice of the page depends.
+"""The random sample of the label page: a quarter of all images, on which no choice of the page depends.
 
-It follows from the names of the pictures alone, so `cpc-tf classify` finds it again in a table that the page wrote. An
-accuracy on it is that of new pictures; the other labelled pictures were chosen, many because they are hard.
+It follows from the names of the images alone, so `cpc-tf classify` finds it again in a table that the page wrote. An
+accuracy on it is that of new images; the other labelled images were chosen, many because they are hard.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-PART, MOST = 4, 1000  # one picture in so many is of the random sample, and how many at most
-LEAST = 10  # pictures of it with a label, below which no accuracy is stated
+PART, MOST = 4, 1000  # one image in so many is of the random sample, and how many at most
+LEAST = 10  # images of it with a label, below which no accuracy is stated
 
 
 def of(names: Sequence[str], seed: int) -> np.ndarray:
-    """Returns a random quarter of all pictures in a random order, which depends on the names alone: int64 [S]."""
+    """Returns a random quarter of all images in a random order, which depends on the names alone: int64 [S]."""
     keys = [
         hashlib.sha256(f"{seed}\n{name}".encode(errors="surrogateescape")).digest()
         for name in names
@@ -26,7 +26,7 @@ def of(names: Sequence[str], seed: int) -> np.ndarray:
 
 
 def drawn(sample: np.ndarray, labelled: Collection[int]) -> np.ndarray:
-    """Returns the labelled pictures that are a random sample of all: int64.
+    """Returns the labelled images that are a random sample of all: int64.
 
     They are those of the longest beginning of the random sample of which nine in ten are labelled.
     """

@@ -1,7 +1,7 @@
 """The logistic regression of `cpc-tf classify`: encode, cross-validate, train on all labels, write the run.
 
-The encoder stays as it is, so that each picture is encoded once. What the classifier is worth is told by
-cross-validation: each picture is judged by classifiers that have not seen it.
+The encoder stays as it is, so that each image is encoded once. What the classifier is worth is told by
+cross-validation: each image is judged by classifiers that have not seen it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def learn(config: ClassifyConfig, workdir: Workdir | None, tell: Tell) -> dict[s
 def by_people(
     examples: Examples, accepted: np.ndarray, config: ClassifyConfig, kind: LabelKind
 ) -> Examples:
-    """Returns the examples with labels of people; pictures of accepted guesses are among those without labels.
+    """Returns the examples with labels of people; images of accepted guesses are among those without labels.
 
     A guess says what a classifier of these labels believed already. Learned as a label it would carry that into the
     folds, and the stated accuracy would be too high.
@@ -136,7 +136,7 @@ def _clocked(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Source | None:
-    """Returns the unlabelled pictures for self-training; None if there are none, or enough labelled ones."""
+    """Returns the unlabelled images for self-training; None if there are none, or enough labelled ones."""
     if (
         not config.most_unlabelled
         or kind is not label_kinds.SINGLE_LABEL
@@ -145,7 +145,7 @@ def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Sour
         return None
     if config.data.folders:
         pool = open_pool(config.data, "unlabelled")
-        # all pictures are seen alike
+        # all images are seen alike
         pool.intensity_range = source.intensity_range or pool.intensity_range
         chosen = np.random.default_rng(config.seed).permutation(pool.num_examples)[
             : config.most_unlabelled
@@ -160,9 +160,9 @@ def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Sour
 
 
 def _encoded(encoder: Encoder, source: Source, batch_size: int) -> np.ndarray:
-    """Returns the features float32 [N, D] of all pictures of a source; those of files in a folder are cached."""
+    """Returns the features float32 [N, D] of all images of a source; those of files in a folder are cached."""
     if not isinstance(source, folder.FolderSource):
-        with _clocked("encoding pictures") as advance:
+        with _clocked("encoding images") as advance:
             return encoder.encode_source(
                 source, batch_size, lambda done: advance(done, source.num_examples)
             )
@@ -187,7 +187,7 @@ def _learned(
 ) -> tuple[dict[str, Any], logistic.Linear, str]:
     """Returns the content of result.json, the classifier of all labels of people, and the content of predictions.csv.
 
-    `rows` are the examples among the pictures of the source.
+    `rows` are the examples among the images of the source.
     """
     # Cross-validate.
     balanced = config.class_weights == BALANCED
@@ -257,7 +257,7 @@ def _learned(
 
 
 def _drawn(source: Source, rows: np.ndarray) -> np.ndarray | None:
-    """Returns which of some pictures of a source the label page drew at random, bool [rows]; None if it drew none."""
+    """Returns which of some images of a source the label page drew at random, bool [rows]; None if it drew none."""
     if not isinstance(source, folder.FolderSource) or not source.table.by_page:
         return None
     sample = random_sample.of(source.table.names.tolist(), LABEL_SEED)
@@ -266,7 +266,7 @@ def _drawn(source: Source, rows: np.ndarray) -> np.ndarray | None:
 
 
 def _not_learned(examples: Examples, judged: Accuracy, class_names: Sequence[str]) -> list[str]:
-    """Returns the classes whose pictures are all of one group: they are never learned when they are tested."""
+    """Returns the classes whose images are all of one group: they are never learned when they are tested."""
     names = []
     if examples.labels.ndim > 1:
         return names
@@ -281,12 +281,12 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
     kind, labels = label_kinds.of_result(result), result["num_train_labels"]
     if accepted := result.get("accepted_guesses"):
         yield (
-            f"{accepted:,} accepted guesses (by=model) count as pictures without labels: they say what a classifier of "
+            f"{accepted:,} accepted guesses (by=model) count as images without labels: they say what a classifier of "
             f"the {labels:,} labels by people believed already"
         )
     if "cross_validation" not in result:
         yield (
-            f"accuracy: not measured, since most classes have fewer than {folds.LEAST} pictures, or groups of pictures "
+            f"accuracy: not measured, since most classes have fewer than {folds.LEAST} images, or groups of images "
             "that belong together; label more"
         )
         return
@@ -297,20 +297,20 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
             used = "not learned from, since self-training does not help"
         yield f"{pool['pictures']:,} images without labels: {used}"
     if near := result["nearly_the_same"]:
-        yield f"{near:,} pictures are nearly the same as others: held out together, and counted once in the interval"
+        yield f"{near:,} images are nearly the same as others: held out together, and counted once in the interval"
     if conflicts := result["conflicts"]:
         pairs = ", ".join(f"{name} ({other})" for name, other in conflicts[:3])
-        yield f"{len(conflicts):,} pictures have another class than one that is nearly the same, e.g. {pairs}"
+        yield f"{len(conflicts):,} images have another class than one that is nearly the same, e.g. {pairs}"
     where = (
-        f", on the {result['tested']} pictures that the label page drew at random"
+        f", on the {result['tested']} images that the label page drew at random"
         if result["at_random"]
         else ""
     )
     yield f"by cross-validation{where}: {kind.described(result)}"
     if result.get("labels_by_page") and not result["at_random"]:
         yield (
-            f"the label page drew fewer than {random_sample.LEAST} of these pictures at random and chose the others: "
-            "the accuracy on new pictures may be another one"
+            f"the label page drew fewer than {random_sample.LEAST} of these images at random and chose the others: "
+            "the accuracy on new images may be another one"
         )
     yield from kind.remarks(result)
     if names := result["not_learned"]:
@@ -319,7 +319,7 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
         tested = sum(count["tested"] for count in others)
         rest = f"; of the other classes {right} of {tested} are right" if tested else ""
         yield (
-            "counted as wrong: classes with one picture or group, which cannot be learned when it is tested: "
+            "counted as wrong: classes with one image or group, which cannot be learned when it is tested: "
             f"{listed(names)}{rest}"
         )
     if forecast := result.get("forecast"):

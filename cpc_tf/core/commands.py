@@ -36,26 +36,26 @@ class Command(NamedTuple):
 _COMMANDS = (
     Command(
         "data",
-        "say what is understood of your pictures, labels or boxes, before anything trains",
+        "say what is understood of your images, labels or boxes, before anything trains",
         "cpc_tf.use.data:ListingConfig",
         "cpc_tf.use.data:listing",
     ),
     Command(
         "label",
-        "give pictures their classes in the browser: few well chosen labels",
+        "give images their classes in the browser: few well chosen labels",
         "cpc_tf.label.config:LabelConfig",
         "cpc_tf.label.run:main",
     ),
     Command(
         "classify",
-        "train a classifier on labelled pictures in a minute, and say what is on new ones",
+        "train a classifier on labelled images in a minute, and say what is on new ones",
         "cpc_tf.classify.config:ClassifyConfig",
         "cpc_tf.use.classify:main",
         trains=True,
     ),
     Command(
         "pretrain",
-        "learn an encoder from pictures without labels",
+        "learn an encoder from images without labels",
         "cpc_tf.pretrain.config:PretrainConfig",
         "cpc_tf.pretrain.run:pretrain",
         trains=True,
@@ -76,7 +76,7 @@ _COMMANDS = (
     ),
     Command(
         "detect",
-        "train a detector on pictures with boxes",
+        "train a detector on images with boxes",
         "cpc_tf.detect.config:DetectConfig",
         "cpc_tf.detect.run:detect",
         trains=True,
@@ -89,13 +89,13 @@ _COMMANDS = (
     ),
     Command(
         "predict",
-        "say what is on new pictures, with an exported classifier or detector",
+        "say what is on new images, with an exported classifier or detector",
         "cpc_tf.use.predict_config:PredictConfig",
         "cpc_tf.use.predict:main",
     ),
     Command(
         "embed",
-        "write the features of pictures; map them, find neighbours and duplicates",
+        "write the features of images; map them, find neighbours and duplicates",
         "cpc_tf.use.embed_config:EmbedConfig",
         "cpc_tf.use.embed:main",
     ),

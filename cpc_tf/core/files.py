@@ -180,7 +180,7 @@ def reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def optional_picture(path: str) -> Iterator[str]:
-    """Gives a path to write a picture to. A run does not need it: what the machine fails is a warning.
+    """Gives a path to write an image to. A run does not need it: what the machine fails is a warning.
 
     That is an image that cannot be read, a missing font or a full disk. Other errors are raised.
     """

@@ -16,7 +16,7 @@ from cpc_tf.core.commands import COMMANDS
 from cpc_tf.core.settings import ConfigError, RunEnded, Settings
 from cpc_tf.core.texts import shown
 
-_HELP = """cpc-tf {version}: learn from pictures without labels, then classify or detect with few.
+_HELP = """cpc-tf {version}: learn from images without labels, then classify or detect with few.
 First, on photographs that come with the program (some minutes on two CPU cores):
   cpc-tf pretrain --preset=photos/pretrain --workdir=runs/photos/small/pretrain
   cpc-tf export --workdir=runs/photos/small/pretrain --output=runs/photos/small/hub

@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-# How flags name pictures.
+# How flags name images.
 STDOUT = "-"  # value of a flag for an output
-PICTURES = "a folder (with all below it), a picture, several with commas between them, a .txt file with a path a line, or -"
+PICTURES = "a folder (with all below it), an image, several with commas between them, a .txt file with a path a line, or -"
 
 _LONGEST_VALUE = 4096  # characters, as of a path
 _SHOWN_VALUE, _SHOWN_WORD, _SHOWN_LINE = 80, 110, 900

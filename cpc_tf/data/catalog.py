@@ -15,7 +15,7 @@ from cpc_tf.data.source import Source, SplitError, SplitInfo, named_by
 from cpc_tf.data.splits import read as read_folder
 
 MOST_LINES = 20  # of a summary
-# Opens pictures with boxes without these; by name, since such are read beside the core.
+# Opens images with boxes without these; by name, since such are read beside the core.
 _OPEN_IMAGES = "cpc_tf.boxes.catalog:open_images"
 
 
@@ -36,7 +36,7 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
     has_table = of_folders and data.labels
     if has_table and not data.labelled and (data.folders or not data.ref.is_folder):
         raise ConfigError(
-            f"--labels={data.labels}: needs the folder of these pictures, --labelled=FOLDER"
+            f"--labels={data.labels}: needs the folder of these images, --labelled=FOLDER"
         )
     with named_by(split_flag):
         if of_folders and data.folders:
@@ -77,7 +77,7 @@ def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:
         source = folder.open_folder(
             data, probe_split or labelled or "train", read_folder(data), labelled=True
         )
-    # Pictures that the probe leaves out are trained on.
+    # Images that the probe leaves out are trained on.
     source.about = source.about._replace(notes=(), bare="")
     return source
 
@@ -130,11 +130,11 @@ def open_pair(data: DataConfig, test_split: str, validation_split: str = "") -> 
 
 
 def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
-    """Returns the pictures that a classifier may learn from without their labels: of --split and of --unlabelled.
+    """Returns the images that a classifier may learn from without their labels: of --split and of --unlabelled.
 
     Args:
       data: the settings of the run.
-      source: the pictures of --split.
+      source: the images of --split.
 
     Raises:
       ConfigError: --unlabelled leads nowhere.
@@ -143,7 +143,7 @@ def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
         return source
     with named_by("split"):
         unlabelled = pool.open_pool(data, data.split)
-    # The classifier sees all pictures alike.
+    # The classifier sees all images alike.
     unlabelled.intensity_range = source.intensity_range or unlabelled.intensity_range
     return unlabelled
 

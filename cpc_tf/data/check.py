@@ -27,7 +27,7 @@ from cpc_tf.data.table import FINDINGS, Table
 _PART = 1 << 20  # bytes of a file that are hashed at once
 _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner believes
 _DESCRIBED = 20  # broken files whose kind a message tells
-# Columns of what is found of a file. Pictures with the same PIXELS are the same; 0: not known.
+# Columns of what is found of a file. Images with the same PIXELS are the same; 0: not known.
 STATE, DEEP, SEVERAL, HEIGHT, WIDTH, ORIENTATION, PIXELS = range(FINDINGS)
 SOUND, BROKEN, HUGE = 1, 2, 3  # its STATE
 # Bump the number when the check changes: old outcomes become void.
@@ -57,7 +57,7 @@ def usable(table: Table, rows: Sequence[int], sixteen_bit: str = RANGE) -> Usabl
     """Returns the rows whose files can be decoded and are not huge; a warning names the others.
 
     Args:
-      table: the pictures of a dataset.
+      table: the images of a dataset.
       rows: those to check.
       sixteen_bit: how values of more than 8 bits become 8, `RANGE` or `FULL`.
 

@@ -1,4 +1,4 @@
-"""The classes of pictures, from class folders or a table: one index for all splits; which split lacks a class."""
+"""The classes of images, from class folders or a table: one index for all splits; which split lacks a class."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _LISTED, _LONGEST = 12, 40  # classes whose counts a line tells, and characters 
 
 
 class Classes(NamedTuple):
-    """The classes of some splits, and the label of each picture.
+    """The classes of some splits, and the label of each image.
 
     Attributes:
       names: in their order.
       labels: int64 [N], -1 where there is none; multi-label: float32 [N, classes] of 0 and 1.
-      labelled: bool [N]: whether each picture has a label.
+      labelled: bool [N]: whether each image has a label.
       meant: bool [N]: whether it is meant to have none.
-      empty: class folders without a picture.
-      doubtful: classes that may be none: named unknown, other, nan or the like; class folders without a picture in any
+      empty: class folders without an image.
+      doubtful: classes that may be none: named unknown, other, nan or the like; class folders without an image in any
         split, too.
       lines: on classes that are spelled differently, for the user.
       trouble: why there are no names, '' if there are.
@@ -45,7 +45,7 @@ def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Cl
     """Returns the classes of some splits together: the folders at the top of each, except unlabelled ones.
 
     Args:
-      table: the pictures.
+      table: the images.
       chosen: some of its splits.
       doubtful: the value of --ambiguous_folders.
     """
@@ -55,7 +55,7 @@ def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Cl
     chosen = [split for split in chosen if not names.is_unlabelled(split)]
     spellings, empty, strange = {}, [], []
 
-    # The class of each picture as its folder or table spells it.
+    # The class of each image as its folder or table spells it.
     for split, base in _bases(table, chosen).items():
         rows = table.splits[split]
         if table.labels is None:
@@ -120,7 +120,7 @@ def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Cl
 
 
 def _multi_labels(table, splits, number_of, count):
-    """Returns the labels of some splits, float32 [N, count] of 0 and 1, and which pictures have any, bool [N]."""
+    """Returns the labels of some splits, float32 [N, count] of 0 and 1, and which images have any, bool [N]."""
     labels = np.zeros([len(table.names), count], np.float32)
     labelled = np.zeros(len(table.names), bool)
     for split in splits:
@@ -131,9 +131,9 @@ def _multi_labels(table, splits, number_of, count):
 
 
 def strata(table: Table, splits: Sequence[str]) -> np.ndarray:
-    """Returns the class that each picture of some splits counts for in a draw, str [N]; '' if it has none.
+    """Returns the class that each image of some splits counts for in a draw, str [N]; '' if it has none.
 
-    Of a multi-label picture that is the rarest of them, see `draws.rarest`.
+    Of a multi-label image that is the rarest of them, see `draws.rarest`.
     """
     texts = np.full(len(table.names), "", object)
     rows = np.concatenate([table.splits[split] for split in splits])
@@ -159,7 +159,7 @@ def _tops(table, rows, base):
 def _bases(table, chosen):
     """Returns `table.bases`, or one folder deeper if each split has one more folder above its classes: train/x/cat.
 
-    A split all of whose pictures lie in one folder, test/x/1.jpg, has no classes either way. '' if a table has labels.
+    A split all of whose images lie in one folder, test/x/1.jpg, has no classes either way. '' if a table has labels.
     """
     if table.labels is not None:
         return dict.fromkeys(chosen, "")

@@ -24,8 +24,8 @@ class DataConfig(Settings):
     dataset: str = setting(
         "photos",
         "Images to use: 'photos' (embedded photographs), 'photos/N' (N unlabelled crops of them), 'folder:PATH' "
-        "(your own pictures), 'collages' (embedded, with boxes), 'voc:PATH', 'coco:PATH', 'yolo:PATH', 'csv:PATH' "
-        "(pictures with boxes in these formats), or the name of a TensorFlow Datasets builder",
+        "(your own images), 'collages' (embedded, with boxes), 'voc:PATH', 'coco:PATH', 'yolo:PATH', 'csv:PATH' "
+        "(images with boxes in these formats), or the name of a TensorFlow Datasets builder",
         compared=False,
     )
     data_dir: str = setting(
@@ -53,7 +53,7 @@ class DataConfig(Settings):
     )
     sixteen_bit: str = setting(
         RANGE,
-        "How pictures of 16 bits become 8: 'range' (the range of values in the whole dataset becomes 0 to 255), "
+        "How images of 16 bits become 8: 'range' (the range of values in the whole dataset becomes 0 to 255), "
         "'full' (0 to 65535 does, that is, the upper 8 bits are used)",
         choices=(RANGE, FULL),
     )
@@ -94,22 +94,22 @@ class DataConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class PicturesConfig(DataConfig):
-    """Where the images come from, for tasks that take folders of pictures."""
+    """Where the images come from, for tasks that take folders of images."""
 
     labelled: str = setting(
         "",
-        "Folder of your pictures, instead of --dataset: one subfolder for each class, or any folder with --labels. "
+        "Folder of your images, instead of --dataset: one subfolder for each class, or any folder with --labels. "
         "Without a folder val or test a fifth of each class is the test",
         compared=False,
     )
     labels: str = setting(
         "",
-        "CSV file with the classes of the pictures in --labelled, in lines such as pictures/1.jpg,cat; a blank is no "
-        "label yet. Pictures with the same text in a column named group stay together where a test or a slice is drawn",
+        "CSV file with the classes of the images in --labelled, in lines such as pictures/1.jpg,cat; a blank is no "
+        "label yet. Images with the same text in a column named group stay together where a test or a slice is drawn",
     )
     unlabelled: str = setting(
         "",
-        "Folders of pictures without labels, with commas between them, beside those of --labelled: to pre-train on, or "
+        "Folders of images without labels, with commas between them, beside those of --labelled: to pre-train on, or "
         "for --propagation",
     )
     share_records: bool = setting(
@@ -120,8 +120,8 @@ class PicturesConfig(DataConfig):
     )
     ambiguous_folders: str = setting(
         ASK,
-        "Classes with names such as unknown, other or nan, and class folders without pictures. 'ask': the run stops; "
-        "'classes': such names are classes; 'left_out': they are not. Folders without pictures never are",
+        "Classes with names such as unknown, other or nan, and class folders without images. 'ask': the run stops; "
+        "'classes': such names are classes; 'left_out': they are not. Folders without images never are",
         choices=(ASK, CLASSES, LEFT_OUT),
     )
 

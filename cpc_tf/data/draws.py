@@ -1,7 +1,7 @@
-"""Draws of pictures: parts of each class, and orders that slices are cut from; which pictures are drawn together.
+"""Draws of images: parts of each class, and orders that slices are cut from; which images are drawn together.
 
-Copies of one picture belong together, and so do groups of a table, such as the pictures of one patient. A draw
-is a function of the seed and of the names of the pictures.
+Copies of one image belong together, and so do groups of a table, such as the images of one patient. A draw
+is a function of the seed and of the names of the images.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
     Sizes are compared first, then the ends of files; only files that are still equal are read whole. It is cached.
 
     Args:
-      table: the pictures.
+      table: the images.
       rows: some of them, ascending.
 
     Raises:
@@ -72,10 +72,10 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
 
 
 def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
-    """Returns a line on the pictures that have other labels than a copy of them; none if there are none.
+    """Returns a line on the images that have other labels than a copy of them; none if there are none.
 
     Args:
-      table: the pictures.
+      table: the images.
       label_of: {row: its label}.
 
     Raises:
@@ -98,12 +98,12 @@ def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
 def same_pictures(
     table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None
 ) -> dict[int, int]:
-    """Returns {row: the first of these rows with the same picture} of pictures that are there several times.
+    """Returns {row: the first of these rows with the same picture} of images that are there several times.
 
     Copies of a file may differ in what is not seen, such as the date in it, or be of another format.
 
     Args:
-      table: the pictures.
+      table: the images.
       rows: some of them, ascending.
       decoded: those of them whose pixels are compared, too; None: all. They are decoded, unless they were before.
 
@@ -120,7 +120,7 @@ def same_pictures(
 
 
 def groups_of(table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None) -> Groups:
-    """Returns which of some rows, ascending, are drawn together: the same pictures, and groups of the table.
+    """Returns which of some rows, ascending, are drawn together: the same images, and groups of the table.
 
     Args:
       table, rows, decoded: as of `same_pictures`.
@@ -208,12 +208,12 @@ def held_out(
     part: float,
     together: Groups = _NOTHING,
 ) -> list[int]:
-    """Returns rows with this part of each class, but at least one of a class with several pictures; ascending.
+    """Returns rows with this part of each class, but at least one of a class with several images; ascending.
 
     Args:
-      keys: of all pictures, see `Table.keys`.
+      keys: of all images, see `Table.keys`.
       rows: those to draw from.
-      class_of: the class of each picture, '' if it has none; such pictures are not held out.
+      class_of: the class of each image, '' if it has none; such images are not held out.
       seed: of the draw.
       part: of each class.
       together: all of a group are held out, or none.
@@ -245,9 +245,9 @@ def stratified(
 
 
 def rarest(labels: np.ndarray) -> np.ndarray:
-    """Returns the class that each picture counts for, int64 [N]: the number of classes if it has no label.
+    """Returns the class that each image counts for, int64 [N]: the number of classes if it has no label.
 
-    The class that the fewest of the pictures left have takes all that have it, then the next (as the iterative
+    The class that the fewest of the images left have takes all that have it, then the next (as the iterative
     stratification of Sechidis et al. 2011 goes through them). So rare classes are stratified exactly, others nearly.
 
     Args:
@@ -265,7 +265,7 @@ def rarest(labels: np.ndarray) -> np.ndarray:
 
 
 def rarest_names(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the class that each picture counts for, of its classes; 'no label' if it has none. See `rarest`."""
+    """Returns the class that each image counts for, of its classes; 'no label' if it has none. See `rarest`."""
     names = sorted(set().union(*rows))
     column_of = {name: column for column, name in enumerate(names)}
     labels = np.zeros([len(rows), len(names)], bool)

@@ -1,4 +1,4 @@
-"""Folders of pictures as sources: a split to learn from, with its labels."""
+"""Folders of images as sources: a split to learn from, with its labels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Files(Indexed):
 
 
 class FolderSource(Files, IndexedSource):
-    """Pictures of a folder, with or without labels. See `Source`."""
+    """Images of a folder, with or without labels. See `Source`."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class FolderSource(Files, IndexedSource):
         labels: np.ndarray | None = None,
         class_names: tuple[str, ...] = (),
     ):
-        """The pictures of a split.
+        """The images of a split.
 
         Args:
           table: the folder.
-          rows: the pictures.
+          rows: the images.
           intensity_range: as in `decode.decode`.
           labels: of all rows of the table, as `classes.Classes` has them; None: there are none.
           class_names: the names of the labels.
@@ -88,7 +88,7 @@ class FolderSource(Files, IndexedSource):
             yield name, size, f"{mark}, group {group}" if group else mark
 
     def accepted(self) -> np.ndarray:
-        """Returns whether the label of each picture is a guess that a person accepted, bool [N]."""
+        """Returns whether the label of each image is a guess that a person accepted, bool [N]."""
         return self.table.accepted[self.rows]
 
     def groups(self) -> np.ndarray:
@@ -105,7 +105,7 @@ def open_folder(
     labelled: bool = False,
     together: Collection[str] = (),
 ) -> FolderSource:
-    """Returns the pictures of a split of a folder.
+    """Returns the images of a split of a folder.
 
     The folders at the top of a split are its classes, and what lies deeper belongs to them; no folders, no labels. Each
     file is decoded once; broken and huge ones are left out, see `check.usable`.
@@ -114,7 +114,7 @@ def open_folder(
       data: the settings of the dataset.
       split: its split, or parts of splits as `splits.select` takes them; other usual names of a split are found, too.
       table: its folder, as `splits.read` returns it.
-      labelled: whether pictures without a label are left out, if they are the minority or meant to have none.
+      labelled: whether images without a label are left out, if they are the minority or meant to have none.
       together: splits whose classes are numbered together; none: all with usual names.
 
     Raises:
@@ -149,7 +149,7 @@ def _with_labels(
     split, notes, bare = "+".join(piece.text for piece in pieces), [*table.notes], ""
     if table.base:
         notes.append(
-            f"{table.base} contains all pictures: its folders are read as if they were at the top"
+            f"{table.base} contains all images: its folders are read as if they were at the top"
         )
     beside = np.setdiff1d(np.arange(len(table.names)), np.concatenate([*table.splits.values()]))
     if len(beside):
@@ -167,10 +167,10 @@ def _with_labels(
             either = ""
         else:
             strange = (
-                f"class folders that may be none: {listed(known.doubtful)}: without pictures, or"
+                f"class folders that may be none: {listed(known.doubtful)}: without images, or"
             )
-            either = "; folders without pictures are left out either way"
-        strange += " with a name as for pictures that have no class yet"
+            either = "; folders without images are left out either way"
+        strange += " with a name as for images that have no class yet"
         if labelled:
             raise ConfigError(
                 f"{table.flag}: {strange}; --ambiguous_folders=classes takes such names for classes, "
@@ -189,7 +189,7 @@ def _with_labels(
             problem = "have no label in --labels"
         example = table.names[stray[0]]
         problem = f"{len(stray)} of {len(rows)} images of {split} {problem}, e.g. {example}"
-        # Pictures in a folder named `unlabelled` are meant to have no labels, however many they are.
+        # Images in a folder named `unlabelled` are meant to have no labels, however many they are.
         if not labelled or (~known.meant[stray]).sum() >= len(rows) - len(stray):
             return rows.tolist(), problem, notes, bare
         bare = problem

@@ -1,4 +1,4 @@
-"""Labels of pictures in a CSV file with a file and its class in each row, and which pictures it means."""
+"""Labels of images in a CSV file with a file and its class in each row, and which images it means."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cpc_tf.data.config import LEFT_OUT, PicturesConfig
 from cpc_tf.data.table import Table
 
 NO_CLASS = (
-    "no class"  # says that a picture has none of the classes; a blank says that it has no label yet
+    "no class"  # says that an image has none of the classes; a blank says that it has no label yet
 )
 # {file: its classes; () has no class, None has no label yet}
 FileClasses = dict[str, Optional[tuple[str, ...]]]
@@ -86,7 +86,7 @@ _SEPARATOR = re.compile(r'"?sep=(.)"?')  # the first line of some tables of Exce
 # Begins a list of objects or an object, of one line or of many.
 _JSON = re.compile(r"\s*(\[\s*(\{|$)|\{\s*(\"|$))")
 _LONGEST_FIRST = 10_000  # characters of the first line that are read to tell columns
-_SHOWN = 3  # pictures that a folder has, where those of a table are not there
+_SHOWN = 3  # images that a folder has, where those of a table are not there
 # Separators of classes other than semicolons; some stand in the names of classes, too: 'black & white', 'crane, bird'.
 _OTHERS = ("|", ",", "/", "+", "&", ":", "\\", "\t", "\n", "\uff1b", "\uff0c", "\u3001", "\uff5c")
 _SURE = ("|", "\t", "\n", "\uff1b", "\uff5c")
@@ -95,10 +95,10 @@ _LIST = re.compile(rf"\[\s*{_QUOTED}(?:\s*,\s*{_QUOTED})*\s*\]")  # as Python pr
 
 
 def add(table: Table, data: PicturesConfig) -> Table:
-    """Returns the pictures of a folder with their classes and groups in --labels.
+    """Returns the images of a folder with their classes and groups in --labels.
 
     Raises:
-      ConfigError: as `read` and `match`, or more than 1 % of the rows have no picture.
+      ConfigError: as `read` and `match`, or more than 1 % of the rows have no image.
     """
     flag, pictures = f"--labels={data.labels}", table.names.tolist()
     content = read(data.labels)
@@ -106,7 +106,7 @@ def add(table: Table, data: PicturesConfig) -> Table:
     notes = _notes_on_absent_rows(flag, table, content, matched)
     notes += _notes_on_reading(table, content, matched)
 
-    # The classes of each picture; some names say that it has none yet.
+    # The classes of each image; some names say that it has none yet.
     labels, unknown = np.full(len(pictures), None, object), collections.Counter()
     row_of = {name: row for row, name in enumerate(pictures)}
     for name, texts in matched.classes.items():
@@ -129,8 +129,8 @@ def add(table: Table, data: PicturesConfig) -> Table:
     by_page = PERSON in content.by.values()
     if by_page:
         notes.append(
-            "labels given on the page of cpc-tf label, which chose most of the pictures: a test that is drawn from "
-            "them may state another accuracy than new pictures have"
+            "labels given on the page of cpc-tf label, which chose most of the images: a test that is drawn from "
+            "them may state another accuracy than new images have"
         )
     return dataclasses.replace(
         table,
@@ -143,7 +143,7 @@ def add(table: Table, data: PicturesConfig) -> Table:
 
 
 def _notes_on_absent_rows(flag: str, table: Table, content: Content, matched: Matched) -> list[str]:
-    """Returns lines on rows without a picture. Raises ConfigError if these are too many, or all."""
+    """Returns lines on rows without an image. Raises ConfigError if these are too many, or all."""
     absent, notes = matched.absent, []
     count = len(matched.classes) + len(absent)
     there = f"which has {listed(table.names[:_SHOWN].tolist())}"
@@ -156,17 +156,17 @@ def _notes_on_absent_rows(flag: str, table: Table, content: Content, matched: Ma
         raise ConfigError(
             f"{flag}: none of its {count} files is in {table.root}, e.g. {listed(absent)}; {there}"
         )
-    # What the page of cpc-tf label wrote named a picture, which has been deleted since.
+    # What the page of cpc-tf label wrote named an image, which has been deleted since.
     gone = [row for row in absent if row in content.by]
     if gone and len(gone) < len(matched.classes) and not matched.elsewhere:
         absent = [row for row in absent if row not in content.by]
         notes.append(
-            f"rows of the page of cpc-tf label whose pictures are no longer there: {len(gone)}: {listed(gone)}"
+            f"rows of the page of cpc-tf label whose images are no longer there: {len(gone)}: {listed(gone)}"
         )
-    problem = f"name no picture in {table.root}, {there}"
+    problem = f"name no image in {table.root}, {there}"
     check.leave_out(flag, absent, f"{count} rows", problem, "remove or correct them")
     if absent:
-        notes.append(f"rows of --labels without a picture: {listed(absent)}")
+        notes.append(f"rows of --labels without an image: {listed(absent)}")
     return notes
 
 
@@ -177,7 +177,7 @@ def _notes_on_reading(table: Table, content: Content, matched: Matched) -> list[
         notes.append(f"line 1 of --labels is taken for a header: {matched.title}")
     if matched.cut:
         notes.append(
-            f"rows of --labels are taken for pictures in {table.root} without their folders, which are "
+            f"rows of --labels are taken for images in {table.root} without their folders, which are "
             f"nowhere: {listed(matched.cut)}"
         )
     if unused := [name for name in content.titles if _letters(name) not in _GROUP]:
@@ -187,7 +187,7 @@ def _notes_on_reading(table: Table, content: Content, matched: Matched) -> list[
     if alike := sharing_words(_class_names(matched.classes)):
         notes.append(
             f"classes of several words that other classes have, too: {listed(alike)}; each is taken for one class, and "
-            "several classes of a picture are written as cat;dog"
+            "several classes of an image are written as cat;dog"
         )
     return notes
 
@@ -222,8 +222,8 @@ def read(path: str, may_be_empty: bool = False) -> Content:
 
     Columns are separated by tabs, commas or semicolons. A header such as `file,label` is optional; with one there may
     be more columns: those of one `group` belong together; `model` in the column `by` says that the class is a guess
-    which a person accepted; others are not used. Several classes of a picture are separated by semicolons:
-    `1.jpg,cat;dog`. A blank is no label yet; `no class` says that a picture has none of the classes.
+    which a person accepted; others are not used. Several classes of an image are separated by semicolons:
+    `1.jpg,cat;dog`. A blank is no label yet; `no class` says that an image has none of the classes.
 
         read("labels.csv").classes  # {"1.jpg": ("cat",), "cats/2.jpg": ("cat", "dog"), "3.jpg": (), "4.jpg": None}
 
@@ -260,13 +260,13 @@ def read(path: str, may_be_empty: bool = False) -> Content:
             if name in content_of and columns.boxes:
                 raise ConfigError(
                     f"{where}: is a table of boxes, with {shown(name)} in lines {line_of[name]} and {number}; --labels "
-                    "has one row of classes for each picture, and boxes are read by --boxes=FOLDER"
+                    "has one row of classes for each image, and boxes are read by --boxes=FOLDER"
                 )
             if content_of.setdefault(name, content) != content:
                 raise ConfigError(
                     f"{where}: {shown(name)} has {_text(*content_of[name])} in line {line_of[name]} "
                     f"and {_text(*content)} in line {number}; keep one, or write several classes as cat;dog; if these "
-                    "are two pictures in different folders, write the path of each"
+                    "are two images in different folders, write the path of each"
                 )
             line_of.setdefault(name, number)
     except csv.Error as error:
@@ -292,24 +292,24 @@ def read(path: str, may_be_empty: bool = False) -> Content:
 
 
 class Matched(NamedTuple):
-    """Rows of a table beside the pictures of a folder."""
+    """Rows of a table beside the images of a folder."""
 
     classes: FileClasses  # {picture: its classes}; without those that have no row
-    absent: list[str]  # rows without a picture
+    absent: list[str]  # rows without an image
     groups: Mapping[str, str] = {}  # {picture: its group}
     title: str = ""  # what line 1 has in place of a file, if it is a header after all
-    accepted: Collection[str] = ()  # pictures whose class is a guess that a person accepted
+    accepted: Collection[str] = ()  # images whose class is a guess that a person accepted
     rows: Mapping[str, str] = {}  # {row: its picture}
     cut: Sequence[str] = ()  # folders that rows begin with, are nowhere, and were left out
-    elsewhere: Sequence[str] = ()  # folders that rows without a picture are in
+    elsewhere: Sequence[str] = ()  # folders that rows without an image are in
 
 
 def match(path: str, table: Content, pictures: Collection[str], root: str = "") -> Matched:
-    """Finds the pictures that the rows of a table mean.
+    """Finds the images that the rows of a table mean.
 
     A row may have the picture's path in the folder, an absolute path or one that begins further up, or the name alone
-    if no other picture has it; each of these also without the extension, with accents composed differently, and with
-    other capitals, spaces around it or backslashes. A picture of exactly this name goes before all of these. A first
+    if no other image has it; each of these also without the extension, with accents composed differently, and with
+    other capitals, spaces around it or backslashes. An image of exactly this name goes before all of these. A first
     row whose file and class are nowhere else is a header.
 
     A path that begins further up must lead to this folder: day1/1.jpg is not 1.jpg in day2. If its folders are nowhere,
@@ -318,11 +318,11 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
     Args:
       path: the table, for messages.
       table: as `read` returns it.
-      pictures: relative to their folder, with '/'.
+      images: relative to their folder, with '/'.
       root: that folder; '': where paths lead is not asked.
 
     Raises:
-      ConfigError: a row means several pictures, or two rows mean the same one and differ.
+      ConfigError: a row means several images, or two rows mean the same one and differ.
     """
     there, exact = {*pictures}, _Names(pictures, _composed)
     alike = functools.cache(
@@ -339,7 +339,7 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
     above = dict.fromkeys(place.above for place in found.values() if place)
     folders = _Folders.look_up(above, root, path) if root else _Folders()
 
-    # What the table says of each picture.
+    # What the table says of each image.
     content_of, absent, row_of, groups, picture_of = {}, [], {}, {}, {}
     for row, labels in table.classes.items():
         if found[row] is None or found[row].above in folders.refused:
@@ -349,7 +349,7 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
         content = labels, table.groups.get(row, "")
         if content_of.setdefault(name, content) != content:
             raise ConfigError(
-                f"--labels={shown(path)}: {shown(row_of[name])} and {shown(row)} are the same picture, {shown(name)}, "
+                f"--labels={shown(path)}: {shown(row_of[name])} and {shown(row)} are the same image, {shown(name)}, "
                 f"with {_text(*content_of[name])} and {_text(*content)}"
             )
         row_of[name], picture_of[row] = row, name
@@ -384,23 +384,23 @@ class _Columns(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """The picture that a row means."""
+    """The image that a row means."""
 
     picture: str
-    above: str = ""  # the beginning of the row's path that lies above the folder of the pictures
+    above: str = ""  # the beginning of the row's path that lies above the folder of the images
 
 
 class _Folders(NamedTuple):
-    """The folders above the pictures that rows name, apart from those that lead to the folder of the pictures."""
+    """The folders above the images that rows name, apart from those that lead to the folder of the images."""
 
     elsewhere: Sequence[str] = ()  # other folders, which exist
     nowhere: Sequence[str] = ()  # folders that are left out of the rows
-    # Folders that are nowhere, while other rows lead to the folder of the pictures.
+    # Folders that are nowhere, while other rows lead to the folder of the images.
     unknown: Sequence[str] = ()
 
     @property
     def refused(self) -> set[str]:
-        """The folders whose rows name no picture."""
+        """The folders whose rows name no image."""
         return {*self.elsewhere, *self.unknown}
 
     @classmethod
@@ -523,16 +523,16 @@ def _parsed(path, number, row, columns):
 
 
 class _Names:
-    """Pictures by the texts that name them.
+    """Images by the texts that name them.
 
     Args:
-      pictures: relative to their folder.
+      images: relative to their folder.
       same: returns the same text for names that are taken for one.
     """
 
     def __init__(self, pictures: Collection[str], same: Callable[[str], str]):
         self._same = same
-        # Pictures by the path, by the path without its extension, and by the name alone.
+        # Images by the path, by the path without its extension, and by the name alone.
         self._whole, self._stems, self._alone = {}, {}, {}
         for name in pictures:
             whole = same(name)
@@ -543,9 +543,9 @@ class _Names:
                 self._alone.setdefault(text, []).append(name)
 
     def find(self, path: str, row: str) -> _Found | None:
-        """Returns the picture that a row means, None if there is none."""
+        """Returns the image that a row means, None if there is none."""
         rest = self._same(row).lstrip("/")
-        # cat/1.jpg is not dog/1.jpg, even if no other picture is called 1.jpg.
+        # cat/1.jpg is not dog/1.jpg, even if no other image is called 1.jpg.
         places = self._stems if "/" in rest else self._alone
         # A path may begin further up: data/my_pictures/cat/1.jpg is cat/1.jpg in my_pictures.
         while True:
@@ -587,7 +587,7 @@ def _composed(text: str) -> str:
 
 
 def _classes(text: str) -> tuple[str, ...] | None:
-    """Returns the classes of a picture: `cat`, `cat;dog`, `["cat", "dog"]`; () for `no class`, None for a blank.
+    """Returns the classes of an image: `cat`, `cat;dog`, `["cat", "dog"]`; () for `no class`, None for a blank.
 
     Raises:
       ValueError: the text can be understood in two ways; the message goes on after 'line 3'.

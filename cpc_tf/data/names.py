@@ -35,7 +35,7 @@ _NOTHING = {
     "\u2014",
 }
 _ERROR = re.compile(r"#[a-z/0]+[!?]")  # of a spreadsheet: #REF!, #DIV/0!
-# Names of classes in which pictures often wait for a class.
+# Names of classes in which images often wait for a class.
 _DOUBTFUL = {
     *(
         "unknown",
@@ -88,7 +88,7 @@ def meaning(name: str) -> Meaning | None:
 
 
 def of_folder(path: str) -> str:
-    """Returns the name of a folder of pictures; of a split in it, such as `birds/train`, still `birds`; '' if none."""
+    """Returns the name of a folder of images; of a split in it, such as `birds/train`, still `birds`; '' if none."""
     parts = [part for part in path.rpartition("://")[2].split("/") if part]
     while len(parts) > 1 and meaning(parts[-1]):
         parts.pop()
@@ -108,7 +108,7 @@ def is_nothing(name: str) -> bool:
 
 
 def is_doubtful(name: str) -> bool:
-    """Returns whether the pictures of a class may have no class yet: `unknown`, `to_label`, `NaN`."""
+    """Returns whether the images of a class may have no class yet: `unknown`, `to_label`, `NaN`."""
     return is_nothing(name) or _letters(name) in _DOUBTFUL
 
 

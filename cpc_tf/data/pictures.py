@@ -1,4 +1,4 @@
-"""The user's pictures: files in folders and lists, or arrays; in batches that say why a broken one is left out."""
+"""The user's images: files in folders and lists, or arrays; in batches that say why a broken one is left out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Images = Union[One, Sequence[One]]
 
 @dataclasses.dataclass(frozen=True)
 class Pictures:
-    """Files of pictures, which need not be sound, or arrays and PIL images.
+    """Files of images, which need not be sound, or arrays and PIL images.
 
     Attributes:
       names: as results have them: relative to the folder, or as they were given, with undecodable bytes escaped;
@@ -60,7 +60,7 @@ class Pictures:
 
     @functools.cached_property
     def intensity_range(self) -> IntensityRange | None:
-        """The intensity range of all pictures of more than 8 bits, for models that name none; None without such.
+        """The intensity range of all images of more than 8 bits, for models that name none; None without such.
 
         A warning states it. Only files that may have more than 8 bits are read.
         """
@@ -72,7 +72,7 @@ class Pictures:
         deep, (low, high) = check.range_of_files(paths, MAX_MEGAPIXELS, skip_unreadable=True)
         if not deep:
             return None
-        what = "pictures have more than 8 bits, and the model does not say how to see them"
+        what = "images have more than 8 bits, and the model does not say how to see them"
         logging.warning(
             "%d %s: their values %g to %g are scaled to 0 to 255", deep, what, low, high
         )
@@ -80,7 +80,7 @@ class Pictures:
 
     @property
     def places(self) -> list[Any]:
-        """What tells pictures apart: of a file its path, absolute and without links, of an array its pixels' digest."""
+        """What tells images apart: of a file its path, absolute and without links, of an array its pixels' digest."""
         if self.arrays:
             pixels = map(_pixels, self.arrays)
             return [
@@ -90,7 +90,7 @@ class Pictures:
         return [path if b"://" in path else os.path.realpath(path) for path in self.paths]
 
     def take(self, indices: Sequence[int]) -> Pictures:
-        """Returns these pictures."""
+        """Returns these images."""
         names = [self.names[i] for i in indices]
         paths = [self.paths[i] for i in indices] if len(self.paths) else []
         arrays = [self.arrays[i] for i in indices] if len(self.arrays) else []
@@ -98,13 +98,13 @@ class Pictures:
 
 
 class Batch(NamedTuple):
-    """The next pictures, sound and broken ones.
+    """The next images, sound and broken ones.
 
     Attributes:
       start, stop: which ones, by index.
       indices: of the sound ones among them, int64 [n], ascending.
       images: of these, uint8 [n, ...], as they were prepared.
-      broken: index -> why a picture could not be read.
+      broken: index -> why an image could not be read.
     """
 
     start: int
@@ -115,12 +115,12 @@ class Batch(NamedTuple):
 
 
 def find(images: Images, flag: str = "pictures") -> Pictures:
-    """Returns the pictures that a flag names, as `texts.PICTURES` says, or that Python has; a folder's are sorted.
+    """Returns the images that a flag names, as `texts.PICTURES` says, or that Python has; a folder's are sorted.
 
     Paths in a list are relative to the working directory. A file that a list names need not exist.
 
     Raises:
-      ConfigError: there is no such folder or file, no picture, or an array is none.
+      ConfigError: there is no such folder or file, no image, or an array is none.
     """
     if not isinstance(images, (str, os.PathLike)):
         return _of_python(images)
@@ -136,7 +136,7 @@ def find(images: Images, flag: str = "pictures") -> Pictures:
         names = walk.images(root)
         if not names:
             raise ConfigError(
-                f"{where}: no picture in this folder; looked for {', '.join(walk.EXTENSIONS)}"
+                f"{where}: no image in this folder; looked for {', '.join(walk.EXTENSIONS)}"
             )
         return Pictures([*map(written, names)], [os.fsencode(f"{root}/{name}") for name in names])
     if walk.extension(path) == _LIST and tf.io.gfile.exists(path):
@@ -157,7 +157,7 @@ def find(images: Images, flag: str = "pictures") -> Pictures:
 def _of_list(text: bytes, where: str) -> Pictures:
     lines = [line for line in text.removeprefix(b"\xef\xbb\xbf").splitlines() if line.strip()]
     if not lines:
-        raise ConfigError(f"{where} names no picture; it needs a path a line")
+        raise ConfigError(f"{where} names no image; it needs a path a line")
     if any(b"\0" in line for line in lines):
         raise ConfigError(f"{where}: not a list of paths")
     return Pictures(
@@ -166,11 +166,11 @@ def _of_list(text: bytes, where: str) -> Pictures:
 
 
 def _of_python(images: Any) -> Pictures:
-    """Returns the pictures of a list of files, of an array, or of a list of arrays and PIL images."""
+    """Returns the images of a list of files, of an array, or of a list of arrays and PIL images."""
     is_one = isinstance(images, Image.Image) or getattr(images, "ndim", 0) == 3
     items = [images] if is_one else list(images)
     if not items:
-        raise ConfigError("pictures: there are none")
+        raise ConfigError("images: there are none")
     are_files = [isinstance(each, (str, os.PathLike)) for each in items]
     if all(are_files):
         paths = [*map(os.fsencode, items)]
@@ -178,29 +178,29 @@ def _of_python(images: Any) -> Pictures:
             [written(os.fsdecode(path)) for path in paths], [*map(os.path.expanduser, paths)]
         )
     if any(are_files):
-        raise ConfigError("pictures: files beside arrays; give either files or arrays")
+        raise ConfigError("images: files beside arrays; give either files or arrays")
     for index, image in enumerate(items):
         if isinstance(image, Image.Image):
             if image.mode[0] in "IF":  # their values would be cut off at 255
                 depth = f"a PIL image of mode {image.mode}, of more than 8 bits"
-                raise ConfigError(f"picture {index}: {depth}; give its file")
+                raise ConfigError(f"image {index}: {depth}; give its file")
             continue
         pixels = items[index] = np.asarray(image)
         if pixels.ndim != 3 or pixels.shape[-1] != 3 or 0 in pixels.shape:
             raise ConfigError(
-                f"picture {index}: an array of shape {list(pixels.shape)}; must be [height, width, 3], RGB"
+                f"image {index}: an array of shape {list(pixels.shape)}; must be [height, width, 3], RGB"
             )
         is_fraction = (
             np.issubdtype(pixels.dtype, np.floating) and pixels.min() >= 0 and pixels.max() <= 1
         )
         if pixels.dtype != np.uint8 and not is_fraction:
             values = f"{pixels.dtype} values of {pixels.min():g} to {pixels.max():g}"
-            raise ConfigError(f"picture {index}: {values}; must be uint8, or floats of 0 to 1")
+            raise ConfigError(f"image {index}: {values}; must be uint8, or floats of 0 to 1")
     return Pictures([f"{index:06}.png" for index in range(len(items))], [], items)
 
 
 def _pixels(image: np.ndarray | Image.Image) -> np.ndarray:
-    """Returns a picture as uint8 [H, W, 3]; a PIL image is turned as its EXIF says, as its file would be."""
+    """Returns an image as uint8 [H, W, 3]; a PIL image is turned as its EXIF says, as its file would be."""
     if isinstance(image, Image.Image):
         return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
     return image if image.dtype == np.uint8 else np.round(image * 255).astype(np.uint8)
@@ -215,15 +215,15 @@ def batches(
     intensity_range: IntensityRange | None = None,
     quiet: bool = False,
 ) -> Iterator[Batch]:
-    """Decodes and prepares pictures, in order and in parallel, and puts them into batches of sound ones.
+    """Decodes and prepares images, in order and in parallel, and puts them into batches of sound ones.
 
     In the end it warns of files of more than 8 bits, if no intensity range is known.
 
     Args:
-      pictures: files or arrays.
+      images: files or arrays.
       prepare: image uint8 [H, W, 3] -> uint8 [...], of the same shape for all if `batch_size` is not 1.
-      batch_size: sound pictures of a batch; the last may have fewer, even none.
-      least_side, intensity_range: as in `decode.decode`; without a range, that of the pictures.
+      batch_size: sound images of a batch; the last may have fewer, even none.
+      least_side, intensity_range: as in `decode.decode`; without a range, that of the images.
       quiet: whether not to warn, as others did.
     """
     intensity_range = intensity_range or pictures.intensity_range
@@ -264,11 +264,11 @@ def batches(
         broken = {i: reason_unreadable(pictures.paths[i]) for i in range(done, len(pictures))}
         yield Batch(done, len(pictures), np.zeros([0], np.int64), np.zeros([0], np.uint8), broken)
     if deep_ones and not intensity_range and not quiet:
-        logging.warning("%d pictures have more than 8 bits; their upper 8 bits are used", deep_ones)
+        logging.warning("%d images have more than 8 bits; their upper 8 bits are used", deep_ones)
 
 
 def reason_unreadable(path: bytes) -> str:
-    """Returns why a file cannot be read as a picture, as part of a sentence."""
+    """Returns why a file cannot be read as an image, as part of a sentence."""
     try:
         if not tf.io.gfile.exists(path):
             return "there is no such file"
@@ -291,7 +291,7 @@ def reason_unreadable(path: bytes) -> str:
 def thumbnails(
     pictures: Pictures, side: int, intensity_range: IntensityRange | None = None
 ) -> np.ndarray:
-    """Returns the whole of each picture on a white square; of a broken one the square: uint8 [N, side, side, 3]."""
+    """Returns the whole of each image on a white square; of a broken one the square: uint8 [N, side, side, 3]."""
 
     def shrink(image: tf.Tensor) -> tf.Tensor:
         size = tf.shape(image)[:2]

@@ -44,12 +44,12 @@ def open_pool(data: PicturesConfig, split: str) -> FolderSource:
 def open_rest(
     data: PicturesConfig, split: str, source: FolderSource, most: int
 ) -> FolderSource | None:
-    """Returns the unlabelled pictures of a split; None if there are none.
+    """Returns the unlabelled images of a split; None if there are none.
 
     Args:
       data: the settings of the dataset.
       split: as it was given to `open_folder`.
-      source: the labelled pictures of the split, as `open_folder` returned them.
+      source: the labelled images of the split, as `open_folder` returned them.
       most: the maximum number; a larger set is sampled, with `data.split_seed`.
     """
     table = source.table

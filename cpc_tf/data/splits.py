@@ -1,7 +1,7 @@
-"""The pictures of a folder, with labels and splits; a test held out where there is none; slices of splits.
+"""The images of a folder, with labels and splits; a test held out where there is none; slices of splits.
 
-Slices are cut from an order that depends on the seed and on the names of the pictures alone, not on the disk, the
-machine or the task. A picture that is added later hardly changes the order of the others.
+Slices are cut from an order that depends on the seed and on the names of the images alone, not on the disk, the
+machine or the task. An image that is added later hardly changes the order of the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PIECE = re.compile(r"\s*(?P<split>[^\[\]]*?)\s*(?:\[(?P<slice>[-\d_.%:]*)\])?\s
 
 
 def read(data: DataConfig) -> Table:
-    """Returns the pictures of --labelled=PATH or --dataset=folder:PATH with labels and splits, one of them a test.
+    """Returns the images of --labelled=PATH or --dataset=folder:PATH with labels and splits, one of them a test.
 
     Raises:
       ConfigError: as `find`.
@@ -37,10 +37,10 @@ def read(data: DataConfig) -> Table:
 
 
 def find(data: DataConfig) -> Table:
-    """Finds the pictures of --labelled=PATH or --dataset=folder:PATH, their labels in --labels, and their splits.
+    """Finds the images of --labelled=PATH or --dataset=folder:PATH, their labels in --labels, and their splits.
 
     Raises:
-      ConfigError: no such folder, no pictures in it, its folders can be splits as well as classes, or as `labels.add`.
+      ConfigError: no such folder, no images in it, its folders can be splits as well as classes, or as `labels.add`.
     """
     root = walk.folder_at(data.ref.path, data.flag)
     paths = walk.images(root)
@@ -70,9 +70,9 @@ def find(data: DataConfig) -> Table:
 
 
 def divided(table: Table, data: DataConfig) -> Table:
-    """Returns the pictures of a folder with a split to test on, if they are of --labelled and have none.
+    """Returns the images of a folder with a split to test on, if they are of --labelled and have none.
 
-    That is a fifth of the pictures of each class, drawn by `data.split_seed`, which is the same in all tasks, so that
+    That is a fifth of the images of each class, drawn by `data.split_seed`, which is the same in all tasks, so that
     none learns from what another tests on.
     """
     if not (isinstance(data, PicturesConfig) and data.labelled and data.draws_test):
@@ -114,7 +114,7 @@ def with_test(table: Table, train: str, seed: int, note: str) -> Table:
         groups = f"{count} group{'s' * (count > 1)}"
         by_table = "of --labels or " if table.group_of(rows) else ""
         notes.append(
-            f"drawn together: {len(together)} images in {groups}, {by_table}of copies of one picture"
+            f"drawn together: {len(together)} images in {groups}, {by_table}of copies of one image"
         )
 
     # Divide the split; what is said of it holds for its test.
@@ -146,12 +146,12 @@ def select(table: Table, split: str, seed: int) -> list[Split]:
     """Returns what a split in the syntax of TensorFlow Datasets consists of; each slice has its part of each class.
 
     Args:
-      table: the pictures.
+      table: the images.
       split: e.g. 'train', 'train[:80%]+val', 'train[100:]'.
       seed: of the order that slices are cut from.
 
     Raises:
-      SplitError: a split is absent, a picture is in two pieces or there is none.
+      SplitError: a split is absent, an image is in two pieces or there is none.
     """
     parts = [split] if table.find(split) else split.split("+")  # a name may have a plus
     pieces, rows = [], []
@@ -185,7 +185,7 @@ def _piece(table, part, split, seed):
     rows = table.splits[name]
     if table.find(part) or match["slice"] is None:
         return Split(name, rows, name)
-    # Pictures without labels are cut by themselves: so those with labels are cut alike with and without them.
+    # Images without labels are cut by themselves: so those with labels are cut alike with and without them.
     class_of = classes.strata(table, [name])
     together = draws.groups_of(
         table, rows.tolist(), [row for row in rows.tolist() if class_of[row]]
@@ -204,9 +204,9 @@ def _piece(table, part, split, seed):
 
 
 def _sliced(rows, text, split, group_of, clipped=False):
-    """Returns a slice of a list. The rules of TensorFlow Datasets: percents are rounded to the nearest picture.
+    """Returns a slice of a list. The rules of TensorFlow Datasets: percents are rounded to the nearest image.
 
-    Numbers beyond the list are an error, or, if `clipped`, its end: [:100] of 3 pictures is all of them. A group that
+    Numbers beyond the list are an error, or, if `clipped`, its end: [:100] of 3 images is all of them. A group that
     an end of the slice would cut lies before that end.
     """
     if clipped and "%" not in text:

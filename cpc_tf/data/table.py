@@ -1,4 +1,4 @@
-"""The table of pictures: a row for each, and which rows are a split; whether the folders at the top are splits."""
+"""The table of images: a row for each, and which rows are a split; whether the folders at the top are splits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FINDINGS = 7  # columns of `Table.looked`
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Pictures of a folder. Columns have an entry a row.
+    """Images of a folder. Columns have an entry a row.
 
     Attributes:
       root: the folder that holds all files.
@@ -35,17 +35,17 @@ class Table:
       keys: str [N]: the texts that a draw depends on, wherever the folder is. By default names relative to the base
         of the split; of images with boxes what they and their annotations have in common, see `boxes.layout.key`.
       labels: the classes of each in a tuple, None of one without a label; None for all: the folders are the classes.
-      groups: str [N], from --labels: pictures with the same text are drawn together; '' of one that is alone.
+      groups: str [N], from --labels: images with the same text are drawn together; '' of one that is alone.
       annotations: of images with boxes the `boxes.layout.Annotation` of each, or why it has none; None of others.
       remarks: {split: what to warn of if it is used}.
       accepted: bool [N], from --labels: the class is a guess that a person accepted, so that no test is drawn from it.
-      by_page: whether people gave labels on the page of `cpc-tf label`, which chose most of the pictures.
+      by_page: whether people gave labels on the page of `cpc-tf label`, which chose most of the images.
       one_test: whether `val` and `test` both mean the only split of these kinds.
       untested: what else gives a split to test on, for the message that there is none; '' if nothing does.
       notes: lines for the user.
       cache_dir: where findings about its files are kept, see `files.remember`.
       stats: sizes and times of change, int64 [N, 2], see `walk.stats`.
-      max_megapixels: from which size on a picture is not decoded.
+      max_megapixels: from which size on an image is not decoded.
       looked: what `check.look` has found of each file so far, int64 [N, FINDINGS]; tables of the same files share it.
     """
 
@@ -98,7 +98,7 @@ class Table:
 
     @functools.cached_property
     def multi_label(self) -> bool:
-        """Whether pictures may have any number of classes, as some in the table have."""
+        """Whether images may have any number of classes, as some in the table have."""
         if self.labels is None:
             return False
         return any(names is not None and len(names) != 1 for names in self.labels)

@@ -1,4 +1,4 @@
-"""Finds pictures below a folder, whatever else is there: loops of links, pipes, names that are not text; and what a
+"""Finds images below a folder, whatever else is there: loops of links, pipes, names that are not text; and what a
 file is by its bytes."""
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ def stats(root: str, names: Sequence[str]) -> np.ndarray:
 
 
 def most_bytes(megapixels: float) -> int:
-    """Returns the size from which on a file is not read that may hold a picture of less than these megapixels.
+    """Returns the size from which on a file is not read that may hold an image of less than these megapixels.
 
-    Uncompressed, such a picture has up to four values of 16 bits a pixel. A small archive can hold a huge file.
+    Uncompressed, such an image has up to four values of 16 bits a pixel. A small archive can hold a huge file.
     """
     return round(8e6 * megapixels)
 
@@ -153,7 +153,7 @@ def all_files(
         for kind, some in sorted(skipped.items()):
             kinds.append(f"{len(some)} {kind}, e.g. {escaped(min(some))}")
         logging.warning("%s: skipped: %s", root, "; ".join(kinds))
-    if outside:  # in a stranger's folder they may lead to private pictures
+    if outside:  # in a stranger's folder they may lead to private images
         logging.warning(
             "%s: %d links lead out of it and are followed: %s",
             root,
@@ -297,7 +297,7 @@ def _is_text(name):
 
 _MOST_BANDS = 4  # values of a pixel
 _HEAD, _TAIL = 512, 64  # bytes by which the kind of a file is told
-BEGIN = 16  # bytes by which a picture is recognized
+BEGIN = 16  # bytes by which an image is recognized
 _PICTURES = (  # name, begin and end of the formats that are decoded
     ("JPEG", rb"\xff\xd8\xff", b"\xff\xd9"),
     ("PNG", rb"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"),

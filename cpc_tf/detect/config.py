@@ -285,7 +285,7 @@ class DetectConfig(Settings):
     workdir: str = run_directory()
     boxes: str = setting(
         "",
-        "Folder of your pictures and their boxes, instead of --dataset: whether they are VOC's, COCO's, YOLO's or a "
+        "Folder of your images and their boxes, instead of --dataset: whether they are VOC's, COCO's, YOLO's or a "
         "table is found. Without --preset, --preset=boxes/detect is meant, and the rest follows from the data",
         compared=False,
     )

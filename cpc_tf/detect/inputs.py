@@ -22,10 +22,10 @@ from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.training.config import UsualTraining
 
-# As bccd/detect_128px, a few hundred pictures.
+# As bccd/detect_128px, a few hundred images.
 USUAL = UsualTraining(batch=8, epochs=20, least_steps=400)
 
-# How large pictures and objects are shown to a detector follows from their sizes, unless it is set.
+# How large images and objects are shown to a detector follows from their sizes, unless it is set.
 _USUAL_SIZES = (5, 95)  # percentiles of the sizes of objects
 _STEP = 2.0  # largest factor between two sizes of anchors, that of the C4 recipe
 _LEAST_ANCHOR = 4  # px; smaller objects are beyond the features
@@ -237,7 +237,7 @@ def described(config: DetectConfig, objects: np.ndarray, derived: bool) -> str:
     line += f", on a canvas of {config.canvas.canvas_height} x {config.canvas.canvas_width} px"
     line += f"; --area_scale={scale:g} --anchor_sizes={anchors.anchor_sizes}"
     if derived:
-        return f"{line} follow from the sizes of pictures and objects"
+        return f"{line} follow from the sizes of images and objects"
     nearest = np.abs(np.log(objects[:, None] / np.array(anchors.numbers("anchor_sizes")))).min(1)
     unfit = np.mean(nearest > math.log(_FITS))
     if unfit > _MOST_UNFIT:
@@ -258,7 +258,7 @@ def origins(
     """
     found = [
         Origin(
-            flag, source.about.split or asked, f"{source.num_examples} pictures, {objects} objects"
+            flag, source.about.split or asked, f"{source.num_examples} images, {objects} objects"
         )
         for flag, asked, source, objects in (
             ("split", config.data.split, data.source, data.objects),
@@ -268,17 +268,17 @@ def origins(
     if drawn := [note for note in data.test_source.about.notes if "drawn" in note]:
         found[1] = found[1]._replace(source=f"{found[1].source}; {drawn[0]}")
     shown = config.canvas.test_area * config.canvas.area_scale
-    pictures, side = f"{data.source.num_examples} pictures", 100 * np.median(relative_sizes(sizes))
+    pictures, side = f"{data.source.num_examples} images", 100 * np.median(relative_sizes(sizes))
     sources = {
         **dict.fromkeys(
             ("canvas_height", "canvas_width"),
-            f"shapes of the pictures; the middle object has {side:.0f} % of the side of its picture",
+            f"shapes of the images; the middle object has {side:.0f} % of the side of its image",
         ),
-        "area_scale": f"so that a picture is shown with about {shown:,.0f} px, height times width: the most with which "
-        "half of the pictures fit on the canvas",
+        "area_scale": f"so that an image is shown with about {shown:,.0f} px, height times width: the most with which "
+        "half of the images fit on the canvas",
         "anchor_sizes": "objects as shown, from the 5th to the 95th percentile, by factors of two at most",
         "batch_size": pictures,
-        "train_epochs": f"{pictures}: {USUAL.epochs} epochs, of few pictures {USUAL.least_steps} steps",
+        "train_epochs": f"{pictures}: {USUAL.epochs} epochs, of few images {USUAL.least_steps} steps",
     }
     values = flatten(config)
     for name in open_settings(given):

@@ -68,7 +68,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
         else:
             print(f"{workdir.path}: already finished", flush=True)
         table = read_text(workdir.file("table.txt")) if workdir.chief else ""
-        print(f"\n{table}\nresults and pictures: {workdir.path}", flush=True)
+        print(f"\n{table}\nresults and images: {workdir.path}", flush=True)
     return result
 
 
@@ -160,7 +160,7 @@ def _train(
     for phase, scores in results.items():
         count = test_source.num_examples
         print(
-            f"{phase:12} mAP {100 * scores['map11']:.1f} % over 11 points ({count} pictures)",
+            f"{phase:12} mAP {100 * scores['map11']:.1f} % over 11 points ({count} images)",
             flush=True,
         )
     total, most = length.first + steps, length.first + length.second

@@ -363,7 +363,7 @@ def best_score(result: Mapping[str, Any]) -> str:
 def tested_on(result: Mapping[str, Any]) -> str:
     """Returns what a result.json is of, '24 objects in 8 test pictures'; '' if it does not say."""
     images, objects = result.get("test_images"), result.get("test_boxes")
-    return f"{objects:,} objects in {images:,} test pictures" if images and objects else ""
+    return f"{objects:,} objects in {images:,} test images" if images and objects else ""
 
 
 def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The embedding map: pictures in two dimensions, those with similar features near each other."""
+"""The embedding map: images in two dimensions, those with similar features near each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cpc_tf.drawing import plots
 
 PICTURE, DATA = "map.png", "map.csv"  # in the directory of a run
 PCA_MAP, TSNE_MAP = METHODS = ("pca", "tsne")
-MOST = 2000  # pictures on a map: more take t-SNE minutes, and their dots cover each other
+MOST = 2000  # images on a map: more take t-SNE minutes, and their dots cover each other
 SAMPLE = 400  # test images that a run's map shows
 THUMBNAIL = 64  # px
 _ROWS, _COLUMNS = 16, 22  # cells, each with one thumbnail at most
@@ -28,7 +28,7 @@ _COMPONENTS = 50  # of t-SNE, a usual value
 _PERPLEXITY = (
     5,
     30,
-)  # likewise, with few and with many pictures: 30 neighbours of 300 are classes, not neighbours
+)  # likewise, with few and with many images: 30 neighbours of 300 are classes, not neighbours
 _CLASSES = 19  # with a colour of their own
 
 # A class, its name, its colour; None for those that have no colour of their own.
@@ -45,13 +45,13 @@ def draw(
 ) -> bytes:
     """Returns a PNG with thumbnails on a map; with labels, framed in the colours of named classes.
 
-    The map is divided into cells; a cell shows the picture that is nearest to its middle. A class has its name where
-    most of its pictures are.
+    The map is divided into cells; a cell shows the image that is nearest to its middle. A class has its name where
+    most of its images are.
 
     Args:
       features: float [N, D].
       thumbnails: uint8 [N, t, t, 3].
-      labels: class of each picture, -1 if it is not known; None: there are no labels.
+      labels: class of each image, -1 if it is not known; None: there are no labels.
       class_names: of the labels.
       method: 'pca', the two directions of largest variance, or 'tsne', which keeps neighbours together and says nothing
         about larger distances.
@@ -64,7 +64,7 @@ def draw(
 
 
 class Places(NamedTuple):
-    """Where pictures are on a map."""
+    """Where images are on a map."""
 
     where: np.ndarray  # float [N, 2]
     title: str
@@ -76,7 +76,7 @@ def draw_at(
     labels: Sequence[int] | None = None,
     class_names: Sequence[str] = (),
 ) -> bytes:
-    """Returns the PNG of `draw` for pictures at these places; other arguments as there."""
+    """Returns the PNG of `draw` for images at these places; other arguments as there."""
     where = places.where
     colors, entries = _colors(len(where), labels, class_names)
     low, high = where.min(0), where.max(0)
@@ -111,14 +111,14 @@ def draw_at(
 
 
 def _middle(where: np.ndarray) -> np.ndarray:
-    """Returns the place of a picture, of [N, 2], that is near most of them: of two heaps in one of them."""
+    """Returns the place of an image, of [N, 2], that is near most of them: of two heaps in one of them."""
     apart = np.linalg.norm(where[:, None] - where, axis=2)
     return where[np.sqrt(apart).sum(1).argmin()]
 
 
 def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places:
-    """Returns where a map shows pictures with features [N, D]; arguments and errors as those of `draw`."""
-    of = f"of {features.shape[1]:,} features of {len(features):,} pictures"
+    """Returns where a map shows images with features [N, D]; arguments and errors as those of `draw`."""
+    of = f"of {features.shape[1]:,} features of {len(features):,} images"
     if not np.isfinite(features).all():
         raise ConfigError(
             "some features are not finite, so there is no map of them: is the encoder's training whole?"
@@ -130,12 +130,12 @@ def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places
 
     count = min(_COMPONENTS, *features.shape)
     pca = decomposition.PCA(count, svd_solver="randomized", random_state=seed)
-    with np.errstate(invalid="ignore"):  # of pictures that are all alike: no variance to divide by
+    with np.errstate(invalid="ignore"):  # of images that are all alike: no variance to divide by
         components = pca.fit_transform(features.astype(np.float64))  # [N, count]
     if method == TSNE_MAP and len(features) > 3 and np.ptp(components) > 0:
         perplexity = min(np.clip(len(features) / 40, *_PERPLEXITY), (len(features) - 1) / 3)
         tsne = manifold.TSNE(perplexity=perplexity, init="pca", random_state=seed)
-        with waiting_for(f"t-SNE of {len(features)} pictures"):
+        with waiting_for(f"t-SNE of {len(features)} images"):
             return Places(tsne.fit_transform(components), f"t-SNE {of}")
     variance = 100 * np.nan_to_num(pca.explained_variance_ratio_[:2]).sum()
     where = np.pad(components[:, :2], ((0, 0), (0, max(0, 2 - count))))
@@ -177,7 +177,7 @@ def write(
 def _colors(
     count: int, labels: Sequence[int] | None, class_names: Sequence[str]
 ) -> tuple[np.ndarray, list[Entry]]:
-    """Returns the colour of each picture, float [count, 3], and what the colours mean."""
+    """Returns the colour of each image, float [count, 3], and what the colours mean."""
     grey, theme = to_rgb(plots.IGNORED), plots.THEME
     if labels is None:
         return np.tile(to_rgb(theme.named["cpc"]), (count, 1)), []

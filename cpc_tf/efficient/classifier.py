@@ -201,7 +201,7 @@ class Classification(Trainee):
         self._factor.assign(0.1**count)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """Returns images or latents, labels and, with label propagation, pictures without labels.
+        """Returns images or latents, labels and, with label propagation, images without labels.
 
         Args:
           batch: 'image' uint8 [B, S, S, 3] or, if frozen, 'latents' float32 [B, H, W, D]; 'label'; 'unlabelled' as

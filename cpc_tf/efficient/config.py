@@ -351,7 +351,7 @@ class EfficientConfig(Settings):
             raise ConfigError(
                 "unlabelled",
                 self.data.unlabelled,
-                "goes with a folder of pictures with labels, --labelled=FOLDER",
+                "goes with a folder of images with labels, --labelled=FOLDER",
             )
         self._check_phases()
         if self.propagation.propagation != NONE:
@@ -360,7 +360,7 @@ class EfficientConfig(Settings):
             raise ConfigError(
                 "unlabelled",
                 self.data.unlabelled,
-                "a classifier learns from pictures without labels only with "
+                "a classifier learns from images without labels only with "
                 "--propagation; pre-train on these with cpc-tf pretrain",
             )
 
@@ -380,7 +380,7 @@ class EfficientConfig(Settings):
             )
         if self.labels.refit and not self.data.ref.is_folder:
             raise ConfigError(
-                "--refit: for pictures of your own, --labelled=FOLDER or --dataset=folder:PATH; "
+                "--refit: for images of your own, --labelled=FOLDER or --dataset=folder:PATH; "
                 f"{self.data.flag} has a test that others are compared on, too"
             )
         if self.sgd.patience and not (self.labels.held_out or self.labels.validation_split):
@@ -399,8 +399,8 @@ class EfficientConfig(Settings):
         flag = f"--propagation={self.propagation.propagation}"
         if whole := PARTS.get(self.data.ref.builder):
             raise ConfigError(
-                f"{flag}: {self.data.flag} has no other pictures than those with labels; take --dataset={whole[0]} "
-                f"--label_fraction={whole[1]:g}, which learns from its other pictures without their labels"
+                f"{flag}: {self.data.flag} has no other images than those with labels; take --dataset={whole[0]} "
+                f"--label_fraction={whole[1]:g}, which learns from its other images without their labels"
             )
         if self.propagation.propagation == SELF_TRAINING:
             if self.labels.refit:
@@ -425,7 +425,7 @@ class EfficientConfig(Settings):
             )
         if self.propagation.propagation == "vat" and self.numerics.precision == "float16":
             raise ConfigError(
-                f"{flag}: the gradient of a picture is too small for --precision=float16; use bfloat16 or float32"
+                f"{flag}: the gradient of an image is too small for --precision=float16; use bfloat16 or float32"
             )
 
     def of_teacher(self) -> "EfficientConfig":

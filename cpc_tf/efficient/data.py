@@ -1,4 +1,4 @@
-"""The pictures of a run with few labels: to learn from, to select settings on, to test on, and those without labels."""
+"""The images of a run with few labels: to learn from, to select settings on, to test on, and those without labels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FewLabelData(NamedTuple):
 
     @property
     def pool(self) -> Source | None:
-        """The pictures that are learned from without their labels, none of --validation_split; None: there are none."""
+        """The images that are learned from without their labels, none of --validation_split; None: there are none."""
         if not self.unlabelled:
             return None
         return restricted(self.unlabelled, _learnable(self.unlabelled, self.validation))
@@ -53,7 +53,7 @@ def open_data(config: EfficientConfig) -> FewLabelData:
         return FewLabelData(source, test_source, None, validation, summary)
     if source.multi_label:
         raise ConfigError(
-            "propagation", method, "needs pictures with one label each; these have several"
+            "propagation", method, "needs images with one label each; these have several"
         )
     unlabelled = catalog.open_unlabelled(config.data, source)
     line = f"--propagation={method}: {unlabelled.num_examples} images, whose labels are not used"
@@ -63,7 +63,7 @@ def open_data(config: EfficientConfig) -> FewLabelData:
 def choose(config: EfficientConfig, data: FewLabelData) -> tuple[Labels, str]:
     """Returns the labels that a run may see, see `choose_labels`, and a line on --validation_split; '' without one.
 
-    With that split its labels are held out in place of a part of these, and no picture of it is chosen.
+    With that split its labels are held out in place of a part of these, and no image of it is chosen.
 
     Raises:
       ConfigError: a class has too few labels, or that split has all images, or some of the test.
@@ -108,11 +108,11 @@ def _learnable(source: Source, validation: Source | None) -> np.ndarray:
 def relabelled(
     source: Source, labels: Labels, pool: Source, predicted: np.ndarray
 ) -> tuple[Source, Labels]:
-    """Returns what the second classifier of self-training learns: all pictures, as predicted but for chosen labels.
+    """Returns what the second classifier of self-training learns: all images, as predicted but for chosen labels.
 
     Args:
       source, labels: the labels that the run may see.
-      pool: all pictures, of `source` and maybe others.
+      pool: all images, of `source` and maybe others.
       predicted: their classes, int64 [N].
     """
     keys, known = [*source.identities()], source.labels()

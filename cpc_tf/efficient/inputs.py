@@ -43,7 +43,7 @@ USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
 HEADS = {10_000: (11, 4096), 0: (2, 512)}
 MOST_VIEWS = 16  # of each image
 ALL_VIEWS = 8000  # of all images: a view on the feature map of 128 px takes 256 KB
-# Of few labels: below this part of the loss of a guess new pictures gained nothing any more (docs/notebook, "Answer").
+# Of few labels: below this part of the loss of a guess new images gained nothing any more (docs/notebook, "Answer").
 LEARNED, FEW = 0.2, 128
 PAPERS_SIZES = 256, 224
 
@@ -99,7 +99,7 @@ def choose_labels(
     per_class = config.labels_per_class
     strata = draws.rarest(labels) if multi_label else labels
     chosen = []
-    for number in range(len(class_names) + multi_label):  # the last has the pictures of no class
+    for number in range(len(class_names) + multi_label):  # the last has the images of no class
         rows = np.flatnonzero(strata == number)
         shuffled = np.random.default_rng([seed, number]).permutation(rows)
         # Rounded half up, and exact, so that 0.29 of 100 is 29.
@@ -182,7 +182,7 @@ def from_labels(
         if config.classifier.encoder != PIXELS:
             values["head_blocks"] = blocks
     frozen = config.classifier.encoder != PIXELS and not config.sgd.patience
-    # A preset's length is a protocol on its dataset; of pictures of one's own it is the most that is needed.
+    # A preset's length is a protocol on its dataset; of images of one's own it is the most that is needed.
     is_free = config.data.labelled or not any(config.training.length)
     if is_free and frozen and count < FEW:
         values["stop_at_loss"] = float(f"{LEARNED * guess:.2g}")
@@ -208,7 +208,7 @@ class Inputs:
       source, test_source: the splits to train and to test on.
       labels: which labels of `source` may be used.
       strategy: its replicas encode.
-      unlabelled: with label propagation, pictures whose labels are not read.
+      unlabelled: with label propagation, images whose labels are not read.
       validation: what is held out in place of a part of these labels; None: that part is.
     """
 
@@ -304,7 +304,7 @@ class Inputs:
     ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
         """Returns batches of a part as `loop.train` takes them: augmented images, or features of some views of each.
 
-        With label propagation, phases that train the whole network get pictures without labels beside these.
+        With label propagation, phases that train the whole network get images without labels beside these.
 
         `config` is that of the phase, which may have settings of its own.
         """

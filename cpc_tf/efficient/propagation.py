@@ -1,7 +1,7 @@
-"""Label propagation: the loss that pictures without labels add while encoder and classifier are trained together.
+"""Label propagation: the loss that images without labels add while encoder and classifier are trained together.
 
-Each method of --propagation, in METHODS, cuts views of these pictures and has a loss on the predictions for them. The
-pictures are a stream beside those with labels, also a function of (seed, step), and the loss on them is the same for
+Each method of --propagation, in METHODS, cuts views of these images and has a loss on the predictions for them. The
+images are a stream beside those with labels, also a function of (seed, step), and the loss on them is the same for
 any number of replicas, as in `Trainee`.
 """
 
@@ -24,18 +24,18 @@ from cpc_tf.training.trainee import BatchPosition
 
 Metrics = dict[str, tf.Tensor]  # float32 scalars
 
-# Added to the seed, so that order, crops and augmentation are not those of the pictures with labels.
+# Added to the seed, so that order, crops and augmentation are not those of the images with labels.
 _SEED = 1 << 36
 # What a step draws; `Classification` has 0.
 _DROPOUT, _NOISE = 1, 2
 
 
 class Unlabelled(NamedTuple):
-    """What a method is given: the pictures without labels of a step, or some of them, and the classifier."""
+    """What a method is given: the images without labels of a step, or some of them, and the classifier."""
 
-    # float32 in [0, 1]: pictures [n, S, S, 3], or two views of each [n, 2, S, S, 3]
+    # float32 in [0, 1]: images [n, S, S, 3], or two views of each [n, 2, S, S, 3]
     views: tf.Tensor
-    # Pictures float32 [n, S, S, 3] -> logits float32 [n, classes] in training, with the same dropout at each call.
+    # Images float32 [n, S, S, 3] -> logits float32 [n, classes] in training, with the same dropout at each call.
     logits: Callable[[tf.Tensor], tf.Tensor]
     noise: Callable[[], tf.Tensor]  # normal numbers, float32 [n, S, S, 3], the same at each call
     progress: tf.Tensor  # float32 scalar, 0 to 1: which part of the training is done
@@ -75,7 +75,7 @@ def pseudo_labels(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.T
 def vat(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.Tensor, Metrics]:
     """Virtual adversarial training with entropy minimization (Miyato et al. 2018, "VAT + EntMin").
 
-    The prediction for a picture is to stay the same where a small disturbance changes it most, and to be a certain one.
+    The prediction for an image is to stay the same where a small disturbance changes it most, and to be a certain one.
 
     Returns:
       The weighted sum of the mean divergence and the mean entropy, and these.
@@ -97,7 +97,7 @@ def adversarial(pictures: Unlabelled, target: tf.Tensor, config: PropagationConf
     """Returns the disturbances that change predictions most, float32 [n, S, S, 3], by one power iteration.
 
     Args:
-      pictures: undisturbed.
+      images: undisturbed.
       target: their logits, [n, classes].
       config: the sizes.
     """
@@ -109,14 +109,14 @@ def adversarial(pictures: Unlabelled, target: tf.Tensor, config: PropagationConf
 
 
 def _direction(x: tf.Tensor) -> tf.Tensor:
-    """Scales each picture of [n, S, S, 3] to a root mean square of 1; zeros stay zeros."""
+    """Scales each image of [n, S, S, 3] to a root mean square of 1; zeros stay zeros."""
     # Squares of gradients underflow.
     x = tf.math.divide_no_nan(x, tf.reduce_max(tf.abs(x), [1, 2, 3], keepdims=True))
     return tf.math.divide_no_nan(x, tf.sqrt(tf.reduce_mean(tf.square(x), [1, 2, 3], keepdims=True)))
 
 
 def uda(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.Tensor, Metrics]:
-    """Unsupervised data augmentation: an augmented picture is to have the plain one's prediction (Xie et al. 2019).
+    """Unsupervised data augmentation: an augmented image is to have the plain one's prediction (Xie et al. 2019).
 
     Their training signal annealing is left out. The augmentation is that of --augment in place of RandAugment.
 
@@ -140,7 +140,7 @@ METHODS = {
 
 
 def method_of(config: PropagationConfig) -> PropagationMethod | None:
-    """Returns the method of --propagation; None: there is no loss of pictures without labels."""
+    """Returns the method of --propagation; None: there is no loss of images without labels."""
     return METHODS.get(config.propagation)
 
 
@@ -149,7 +149,7 @@ class Propagation:
 
     Args:
       config: of a run with --propagation.
-      encoder: pictures -> feature maps, trained.
+      encoder: images -> feature maps, trained.
       classifier: feature maps -> logits, a `ResNetClassifier`.
       train_steps: most steps of the training.
     """
@@ -170,12 +170,12 @@ class Propagation:
     def loss(self, rows: BatchPosition, views: tf.Tensor) -> tuple[tf.Tensor, Metrics]:
         """Returns the weighted loss, a float32 scalar, and the metrics with `metric_names`.
 
-        Batch norm uses the statistics of each call's pictures; its running ones are those of pictures with labels, but
+        Batch norm uses the statistics of each call's images; its running ones are those of images with labels, but
         for third-party modules, which change theirs in each call.
 
         Args:
-          rows: the pictures with labels that these are beside.
-          views: uint8 [B, ratio, *view], ratio pictures beside each of those.
+          rows: the images with labels that these are beside.
+          views: uint8 [B, ratio, *view], ratio images beside each of those.
         """
         views = tf.image.convert_image_dtype(views, tf.float32)
         views = tf.reshape(views, [-1, *views.shape[2:]])  # [B, ratio, *view] -> [B*ratio, *view]
@@ -216,11 +216,11 @@ class Propagation:
 def with_unlabelled(
     labelled: Callable[..., tf.data.Dataset], source: Source, config: EfficientConfig
 ) -> Callable[..., tf.data.Dataset]:
-    """Returns what makes batches of pictures with labels and of others beside them.
+    """Returns what makes batches of images with labels and of others beside them.
 
     Args:
       labelled: makes batches as `pipeline.batches` does, given `global_batch`, `per_batch`, `seed` and more.
-      source: the other pictures; their labels are not read.
+      source: the other images; their labels are not read.
       config: of a run with --propagation.
     """
     view, ratio = method_of(config.propagation).view, config.propagation.unlabelled_ratio

@@ -1,4 +1,4 @@
-"""Settings of label propagation: what a classifier learns from pictures without labels."""
+"""Settings of label propagation: what a classifier learns from images without labels."""
 
 import dataclasses
 import functools
@@ -16,14 +16,14 @@ class PropagationConfig(Settings):
     """The method, and the settings of every method.
 
     The paper's table 3 quotes the figures of Zhai et al. 2019 and Xie et al. 2019, whose values the presets hold. The
-    defaults are of the papers that these methods come from, and of small pictures.
+    defaults are of the papers that these methods come from, and of small images.
     """
 
     propagation: str = setting(
         NONE,
-        "What the classifier learns from pictures without labels while the whole network is trained. "
-        "'pseudo_labels': the class that it predicts (Lee 2013); 'vat': to predict the same for a disturbed picture, "
-        "with confidence (Miyato et al. 2018); 'uda': to predict the same for an augmented picture (Xie et al. 2019). "
+        "What the classifier learns from images without labels while the whole network is trained. "
+        "'pseudo_labels': the class that it predicts (Lee 2013); 'vat': to predict the same for a disturbed image, "
+        "with confidence (Miyato et al. 2018); 'uda': to predict the same for an augmented image (Xie et al. 2019). "
         "'self_training': all of it is trained twice, on the labels, then anew on the classes that this first "
         "classifier predicts (Zhai et al. 2019)",
         choices=(NONE, "pseudo_labels", "vat", "uda", SELF_TRAINING),
@@ -35,7 +35,7 @@ class PropagationConfig(Settings):
     )
     unlabelled_ratio: int = count(
         1,
-        "Pictures without labels in a step for each one with a label; Xie et al. 2019 have 30 on ImageNet",
+        "Images without labels in a step for each one with a label; Xie et al. 2019 have 30 on ImageNet",
         maximum=1024,
     )
     # He counts epochs: 100 and 600.
@@ -56,10 +56,10 @@ class PropagationConfig(Settings):
     entropy_weight: float = weight(
         1.0, "Weight of the entropy beside it", source="Miyato et al. 2018"
     )
-    # Their 8 for whitened pictures of 32 px is 0.14 for a standard deviation of 1; pictures here have about 0.25.
+    # Their 8 for whitened images of 32 px is 0.14 for a standard deviation of 1; images here have about 0.25.
     vat_radius: float = rate(
         0.035,
-        "VAT's disturbance of a picture: root mean square over its values, which have a range of 1",
+        "VAT's disturbance of an image: root mean square over its values, which have a range of 1",
     )
     # Theirs, 1e-6 as a norm, is lost in float32's rounding.
     vat_probe: float = rate(

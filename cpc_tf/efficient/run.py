@@ -38,7 +38,7 @@ from cpc_tf.training.phases import FINE_TUNED, SEARCH, Length, in_folder
 from cpc_tf.training.session import open_run
 from cpc_tf.training.workdir import REFIT, Workdir, read_config
 
-PSEUDO_LABELS = "pseudo_labels.json"  # of self-training: the label of each picture that the second training learns from
+PSEUDO_LABELS = "pseudo_labels.json"  # of self-training: the label of each image that the second training learns from
 
 
 def efficient(config: EfficientConfig) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def calibration_lines(result: dict[str, Any]) -> list[str]:
 def _taught(
     config: EfficientConfig, student: Workdir, strategy: tf.distribute.Strategy, data: FewLabelData
 ) -> np.ndarray:
-    """Returns the class that the first classifier of self-training predicts of each of its pictures, int64 [N].
+    """Returns the class that the first classifier of self-training predicts of each of its images, int64 [N].
 
     It is trained, tested and selected as a run of its own; its predictions are kept in the directory of `student`.
     """
@@ -176,7 +176,7 @@ def prepare(
     if taught is not None:
         source, learned = relabelled(source, labels, unlabelled, taught)
         unlabelled, known = None, len(labels.chosen)
-        taught_line = f"self-training, anew on {source.num_examples} pictures: {known} labels, the others predicted"
+        taught_line = f"self-training, anew on {source.num_examples} images: {known} labels, the others predicted"
     guess = loss_of_guessing(source.labels()[learned.chosen])
     config, labels_line = from_labels(config, learned, strategy.num_replicas_in_sync, guess)
     for line in filter(None, (encoder_line, split_line, taught_line, labels_line)):

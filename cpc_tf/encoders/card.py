@@ -201,7 +201,7 @@ class EncoderCard:
         default_factory=dict
     )  # of the libraries that wrote the module
     levels: tuple[float, float] | None = (
-        None  # the values that became 0 and 255 in pictures of more than 8 bits
+        None  # the values that became 0 and 255 in images of more than 8 bits
     )
 
     def identity(self, module: str) -> Identity:

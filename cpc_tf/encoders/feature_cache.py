@@ -1,4 +1,4 @@
-"""Features of the files of a folder, kept in the cache: all commands together encode a picture once.
+"""Features of the files of a folder, kept in the cache: all commands together encode an image once.
 
 A row is added after each batch, so an interrupted computation goes on.
 """
@@ -22,17 +22,17 @@ from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.pictures import Batch, Pictures
 from cpc_tf.encoders.features import Encoder
 
-_FEATURES = "features.bin"  # float32, a row for each sound picture of the index
+_FEATURES = "features.bin"  # float32, a row for each sound image of the index
 
 
 class Cached(NamedTuple):
     """Features of files.
 
     Attributes:
-      features: float32 [M, D], a file of the cache, which may have rows of other pictures.
-      sound: indices of the pictures that can be read, ascending.
+      features: float32 [M, D], a file of the cache, which may have rows of other images.
+      sound: indices of the images that can be read, ascending.
       rows: int64 [N]: the row of each of these.
-      broken: {index of a picture: why it cannot be read}.
+      broken: {index of an image: why it cannot be read}.
       made: how many were not in the cache.
     """
 
@@ -52,14 +52,14 @@ def encoded(
 ) -> Cached:
     """Returns the features of files in a folder; those that are not in the cache are computed.
 
-    The memory does not grow with the number of pictures.
+    The memory does not grow with the number of images.
 
     Args:
       encoder: whose features.
       root: the folder.
       paths: of the files.
-      intensity_range: how pictures of more than 8 bits are decoded; None: by their own range.
-      batch_size: pictures encoded at a time.
+      intensity_range: how images of more than 8 bits are decoded; None: by their own range.
+      batch_size: images encoded at a time.
 
     Raises:
       ConfigError: the encoder gives features that are not finite.
@@ -106,14 +106,14 @@ def encoded(
 
 
 def _folder(encoder: Encoder, root: str, intensity_range: IntensityRange | None) -> str:
-    """Returns the folder of the cache for a folder of pictures, as an encoder sees them."""
+    """Returns the folder of the cache for a folder of images, as an encoder sees them."""
     key = f"{os.path.realpath(root)}\n{encoder.digest}\n{intensity_range}"
     digest = hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:32]
     return os.path.join(cache_folder(), "features", digest)
 
 
 def _index(file: TextIO) -> tuple[dict[str, int | str], int]:
-    """Returns {name, size and time of a picture: its row of features, or why it cannot be read}, and their size."""
+    """Returns {name, size and time of an image: its row of features, or why it cannot be read}, and their size."""
     entries, width = {}, 1
     file.seek(0)
     for line in file:
@@ -131,17 +131,17 @@ def _append(
     path: str,
     rows: int,
 ) -> None:
-    """Appends the features of pictures to a file, and after each batch its lines to the index.
+    """Appends the features of images to a file, and after each batch its lines to the index.
 
     Args:
-      steps: the pictures, and the features of the sound ones.
-      versions: of these pictures, as the index names them.
+      steps: the images, and the features of the sound ones.
+      versions: of these images, as the index names them.
       index: the open index.
       path: the file of features.
       rows: how many of its rows the index has; a killed process may have left more.
     """
     progress = Progress(len(versions))
-    with open(path, "ab") as file, waiting_for("encoding pictures", progress):
+    with open(path, "ab") as file, waiting_for("encoding images", progress):
         index.write("\n")
         for batch, features in steps:
             entries: dict[str, int | str] = {versions[i]: why for i, why in batch.broken.items()}

@@ -1,6 +1,6 @@
-"""What an encoder makes of pictures: the same features for `classify`, `label`, `embed`, `data`, `predict` and Python.
+"""What an encoder makes of images: the same features for `classify`, `label`, `embed`, `data`, `predict` and Python.
 
-Features of a picture are the mean of the feature map over the whole picture and over its mirror image. Although our
+Features of an image are the mean of the feature map over the whole image and over its mirror image. Although our
 modules are trained on patches, this gives a better neighbours and better neighbours than the mean over the patch grid
 (docs/decisions.md).
 """
@@ -30,38 +30,38 @@ from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.network import patch_grid
 
-_BATCH = 64  # pictures
-_THUMBNAIL = 16  # side of the pictures whose pixels are features, px
+_BATCH = 64  # images
+_THUMBNAIL = 16  # side of the images whose pixels are features, px
 
 
 class Neighbour(NamedTuple):
-    """A picture that is near another one."""
+    """An image that is near another one."""
 
-    index: int  # among the pictures
+    index: int  # among the images
     name: str  # of its file, relative to the folder; of an array its number, such as '000003.png'
     similarity: float  # cosine of both features after the mean of all was subtracted, -1 to 1
 
 
 class Encoder:
-    """A trained encoder. Pictures are resized and cropped as in its training.
+    """A trained encoder. Images are resized and cropped as in its training.
 
-    Pictures are a folder (with all below it), a file, a list of files, an array uint8 or float in [0, 1] of shape
+    Images are a folder (with all below it), a file, a list of files, an array uint8 or float in [0, 1] of shape
     [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
 
     Args:
       path: directory of a module that `cpc-tf export` wrote, or of another TF-Hub module of images, or the name of one
         that comes with the code, such as imagenette_128px; random:MODULE is an untrained copy, pixels are those of
-        small pictures.
+        small images.
       seed: of an untrained copy.
-      image_size: side of the pictures for a third-party module and for pixels, px; others come with their own sizes.
+      image_size: side of the images for a third-party module and for pixels, px; others come with their own sizes.
       endpoint: which output; '': the feature map of ours, the default output of a third-party module.
 
     Attributes:
       path, seed, image_size, endpoint: the arguments.
       card: the content of encoder.json: geometry and training; None for a third-party module.
-      geometry: how pictures are resized and cropped.
+      geometry: how images are resized and cropped.
       what: a description of the features.
-      intensity_range: the values that become 0 and 255 in pictures of more than 8 bits; None: the pictures' own range.
+      intensity_range: the values that become 0 and 255 in images of more than 8 bits; None: the pictures' own range.
       identity: of the encoder, for results.
       held: variables and tables that `encode` uses.
       digest: identifies the features, for caches.
@@ -81,7 +81,7 @@ class Encoder:
         self.seed, self.image_size, self.endpoint = seed, image_size, endpoint
         name = _named(self.path)
 
-        # How pictures are seen.
+        # How images are seen.
         self.card: EncoderCard | None = None
         if name.module:
             self.card = name.card() if name.kind == COPY else find_card(name.module)
@@ -101,19 +101,19 @@ class Encoder:
         if name.kind == PIXELS:
             self._vectors, self.held = _thumbnails, []
             self.identity = Identity(trained_by=PIXELS)
-            self.what = f"the pixels of pictures of {_THUMBNAIL} x {_THUMBNAIL} px"
+            self.what = f"the pixels of images of {_THUMBNAIL} x {_THUMBNAIL} px"
         else:
             endpoint = endpoint or ("feature_map" if self.card else "")
-            # A whole picture is one patch.
+            # A whole image is one patch.
             loaded = load_patch_encoder(self.path, seed, side, endpoint=endpoint)
             self._vectors, self.held = loaded.vectors, loaded.held
             self.identity = loaded.identity
             output = endpoint or "the output"
             self.what = (
-                f"the mean of {output} over a picture of {side} x {side} px and its mirror image"
+                f"the mean of {output} over an image of {side} x {side} px and its mirror image"
             )
 
-        # What the features depend on beside the pictures.
+        # What the features depend on beside the images.
         stamp = _stamp(name.module)
         self.digest = f"{self.path} {stamp} {endpoint} {seed} {self.what} {tf.__version__}"
         self._compiled = _compiled(self.encode, side)
@@ -147,12 +147,12 @@ class Encoder:
         batch_size: int = _BATCH,
         intensity_range: IntensityRange | None = None,
     ) -> Iterator[tuple[Batch, np.ndarray]]:
-        """Yields batches of pictures with the features of the sound ones, float32 [n, D].
+        """Yields batches of images with the features of the sound ones, float32 [n, D].
 
         Args:
-          pictures: those of `pictures.find`.
-          batch_size: pictures encoded at a time.
-          intensity_range: of pictures of more than 8 bits if the encoder has none; None: their own.
+          images: those of `pictures.find`.
+          batch_size: images encoded at a time.
+          intensity_range: of images of more than 8 bits if the encoder has none; None: their own.
 
         Raises:
           ConfigError: the encoder gives features that are not finite.
@@ -162,15 +162,15 @@ class Encoder:
     def encode_source(
         self, source: Source, batch_size: int, progress: Callable[[int], None]
     ) -> np.ndarray:
-        """Returns the features of all pictures of a source, in its order, float32 [N, D].
+        """Returns the features of all images of a source, in its order, float32 [N, D].
 
         Args:
-          source: labelled pictures.
-          batch_size: pictures encoded at a time.
+          source: labelled images.
+          batch_size: images encoded at a time.
           progress: gets how many are done.
 
         Raises:
-          ConfigError: a picture cannot be read any more.
+          ConfigError: an image cannot be read any more.
         """
 
         def prepare(example: dict[str, tf.Tensor]) -> tf.Tensor:
@@ -184,12 +184,12 @@ class Encoder:
             progress(done)
         if done != source.num_examples:
             raise ConfigError(
-                f"the data ended after {done:,} of {source.num_examples:,} pictures; a file is shorter than before"
+                f"the data ended after {done:,} of {source.num_examples:,} images; a file is shorter than before"
             )
         return np.concatenate(blocks)
 
     def features(self, pictures: Images) -> np.ndarray:
-        """Returns one vector a picture: the mean of the feature map over it and over its mirror image.
+        """Returns one vector an image: the mean of the feature map over it and over its mirror image.
 
         Of a third-party module it is the mean of its outputs for both.
 
@@ -197,7 +197,7 @@ class Encoder:
           float32 [N, D].
 
         Raises:
-          ConfigError: there is no such file, or a picture cannot be read.
+          ConfigError: there is no such file, or an image cannot be read.
 
         Example:
 
@@ -217,7 +217,7 @@ class Encoder:
         return self._of_all(files.find(pictures), self.encode_batch)
 
     def patches(self, pictures: Images) -> np.ndarray:
-        """Returns the latents of each patch of the grid that is laid on a picture; an example is at `features`.
+        """Returns the latents of each patch of the grid that is laid on an image; an example is at `features`.
 
         Each patch is encoded on its own, as in pre-training.
 
@@ -234,14 +234,14 @@ class Encoder:
         return self._of_all(files.find(pictures), lambda images: self._grids(images).numpy())
 
     def neighbours(self, query: Images, pictures: Images, count: int = 5) -> list[list[Neighbour]]:
-        """Returns, for each picture of a query, the most similar other ones, the nearest first; see `features`.
+        """Returns, for each image of a query, the most similar other ones, the nearest first; see `features`.
 
-        The picture itself is left out: the same file, or an array with the same pixels.
+        The image itself is left out: the same file, or an array with the same pixels.
 
         Args:
-          query: one or several pictures.
-          pictures: those to search.
-          count: how many neighbours; fewer if there are fewer pictures.
+          query: one or several images.
+          images: those to search.
+          count: how many neighbours; fewer if there are fewer images.
 
         Raises:
           ConfigError: those of `features`.
@@ -287,12 +287,12 @@ class Encoder:
                 yield batch, np.zeros([0, 0], np.float32)
 
     def _of_all(self, pictures: Pictures, encode: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Returns what is encoded of pictures. Raises ConfigError if one is broken."""
+        """Returns what is encoded of images. Raises ConfigError if one is broken."""
         blocks = []
         for batch, features in self._steps(pictures, encode):
             for index, why in batch.broken.items():
                 raise ConfigError(
-                    f"{pictures.names[index]}: {why}; cpc_tf.embed leaves such pictures out"
+                    f"{pictures.names[index]}: {why}; cpc_tf.embed leaves such images out"
                 )
             blocks.append(features)
         return np.concatenate(blocks)

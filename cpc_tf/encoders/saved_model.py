@@ -14,7 +14,7 @@ from cpc_tf.core.texts import listed
 
 TRUST = "CPC_TF_TRUST"  # environment variable; 1: load them all the same
 
-# Names of operations that read or write files, talk to other machines or call Python. No model of pictures needs them.
+# Names of operations that read or write files, talk to other machines or call Python. No model of images needs them.
 # Those that save and restore variables or fill lookup tables are in ordinary SavedModels.
 _ACTS = re.compile(
     "ReadFile|WriteFile|MatchingFiles|FileSystem|ImmutableConst|PyFunc|Rpc|DataService|Debug|SummaryWriter|SummaryFile"
@@ -42,7 +42,7 @@ def check(directory: str, flag: str) -> None:
     why = f"{flag}: its graph can read or write files or run other code ({listed(sorted(acting))})"
     if os.environ.get(TRUST) != "1":
         raise ConfigError(
-            f"{why}, which no model of pictures needs; if you trust its author, set {TRUST}=1"
+            f"{why}, which no model of images needs; if you trust its author, set {TRUST}=1"
         )
     logging.warning("%s; %s=1 allows it", why, TRUST)
 

@@ -1,4 +1,4 @@
-"""What the counts of a test say: how much a share of few pictures tells, and what became of each class."""
+"""What the counts of a test say: how much a share of few images tells, and what became of each class."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MANY = (
-    1000  # pictures; from here on the interval is at most 6 points wide, and a share stands alone
+    1000  # images; from here on the interval is at most 6 points wide, and a share stands alone
 )
-FEW = 30  # pictures; below it is wider than 30 points for an accuracy of a half
+FEW = 30  # images; below it is wider than 30 points for an accuracy of a half
 _QUANTILE = 1.959964  # of the normal distribution at 97.5 %
 
 
 def interval(right: float, of: float) -> tuple[float, float]:
     """Returns the ends of the 95 % interval of a share, from 0 to 1, after Wilson 1927.
 
-    For few pictures it is close to 95 % where the usual one, the share plus or minus two standard errors, is too
+    For few images it is close to 95 % where the usual one, the share plus or minus two standard errors, is too
     narrow (Brown, Cai and DasGupta 2001).
     """
     share, square = right / of, _QUANTILE**2 / of
@@ -28,15 +28,15 @@ def interval(right: float, of: float) -> tuple[float, float]:
 
 
 def effective_count(groups: np.ndarray) -> float:
-    """Returns how many independent pictures are worth as much as these: Kish's effective sample size.
+    """Returns how many independent images are worth as much as these: Kish's effective sample size.
 
-    Pictures of one group, such as copies, are right or wrong together, so a group counts once. Groups of equal sizes
-    give their number, single pictures give n.
+    Images of one group, such as copies, are right or wrong together, so a group counts once. Groups of equal sizes
+    give their number, single images give n.
 
         effective_count(np.array([0, 0, 0, 1, 1, 1]))  # 2.0
 
     Args:
-      groups: the group of each picture, [n].
+      groups: the group of each image, [n].
     """
     sizes = np.unique(groups, return_counts=True)[1]
     return float(sizes.sum() ** 2 / np.square(sizes).sum()) if len(sizes) else 0.0
@@ -53,7 +53,7 @@ def whole_percents(low: float, high: float) -> tuple[int, int]:
 
 
 def interval_text(share: float, of: float) -> str:
-    """Returns the interval of a share of so many independent pictures as text in percent: '43 to 82'."""
+    """Returns the interval of a share of so many independent images as text in percent: '43 to 82'."""
     low, high = whole_percents(*interval(share * of, of))
     return f"{low} to {high}"
 
@@ -63,7 +63,7 @@ def share_text(share: float, of: int, effective: float = 0.0) -> str:
 
     Args:
       share: from 0 to 1.
-      of: how many pictures.
+      of: how many images.
       effective: how many independent ones they are worth, on which the interval is based; 0: all of them.
     """
     independent = effective or of
@@ -73,7 +73,7 @@ def share_text(share: float, of: int, effective: float = 0.0) -> str:
 
 
 def caution(of: int, accuracy: bool = True) -> str:
-    """Returns a sentence on what a test of few pictures tells, '' if they are not few.
+    """Returns a sentence on what a test of few images tells, '' if they are not few.
 
     Args:
       of: how many.
@@ -81,15 +81,15 @@ def caution(of: int, accuracy: bool = True) -> str:
     """
     if not 0 < of < FEW:
         return ""
-    # The difference of two shares of one half, of as many pictures each, has this 95 % interval.
+    # The difference of two shares of one half, of as many images each, has this 95 % interval.
     points = min(100, 100 * _QUANTILE * math.sqrt(0.5 / of))
     means = f"a difference of less than about {points:.0f} points between two runs may be chance"
-    few = f"only {of} test picture{'s' * (of > 1)}"
+    few = f"only {of} test image{'s' * (of > 1)}"
     return f"{few}: {means if accuracy else 'the mAP is a rough guide, and a small difference may be chance'}"
 
 
 class ClassCount(NamedTuple):
-    """The pictures of a class in a test, those that were predicted to be of it, and those that were both."""
+    """The images of a class in a test, those that were predicted to be of it, and those that were both."""
 
     name: str
     tested: int
@@ -98,7 +98,7 @@ class ClassCount(NamedTuple):
 
     @property
     def recall(self) -> float | None:
-        """Fraction of its pictures that are predicted to be of it; None if the test has none of it."""
+        """Fraction of its images that are predicted to be of it; None if the test has none of it."""
         return self.right / self.tested if self.tested else None
 
     @property
@@ -114,7 +114,7 @@ def count_classes(
 
     Args:
       class_names: [C].
-      truth, guesses: whether a picture is of a class, and is predicted to be, bool [N, C].
+      truth, guesses: whether an image is of a class, and is predicted to be, bool [N, C].
     """
     counts = np.stack([truth.sum(0), guesses.sum(0), (truth & guesses).sum(0)], 1).tolist()
     return {

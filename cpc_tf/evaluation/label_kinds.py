@@ -1,4 +1,4 @@
-"""What differs between single-label and multi-label pictures: loss, metrics and scores of a classifier."""
+"""What differs between single-label and multi-label images: loss, metrics and scores of a classifier."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLASSES_ON_A_LINE = 10
 
 
 class LabelKind(abc.ABC):
-    """How pictures are labelled. Logits are float32 [B, classes]; labels are those of `Source`."""
+    """How images are labelled. Logits are float32 [B, classes]; labels are those of `Source`."""
 
     metric_names: tuple[str, ...]  # of a training step
     score_names: Mapping[
@@ -46,7 +46,7 @@ class LabelKind(abc.ABC):
     def rows(
         self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
     ) -> list[tuple[str, str, str]]:
-        """Returns (class, prediction, probability) of each picture as predictions.csv has them."""
+        """Returns (class, prediction, probability) of each image as predictions.csv has them."""
 
     @abc.abstractmethod
     def classes(
@@ -63,7 +63,7 @@ class LabelKind(abc.ABC):
         """Returns what the scores of all classes together do not tell, as lines of text.
 
         Args:
-          counted: classes with test pictures, at least one, the worst recall first.
+          counted: classes with test images, at least one, the worst recall first.
         """
 
     @property
@@ -86,7 +86,7 @@ class LabelKind(abc.ABC):
         return "  ".join(map(" ".join, self.titled(result, phase)))
 
     def caution(self, result: Mapping[str, Any]) -> list[str]:
-        """Returns a line of text on a test of few pictures; none of many."""
+        """Returns a line of text on a test of few images; none of many."""
         caution = counts.caution(tested(result), accuracy=self.main == "top1")
         return [f"note: {caution}"] if caution else []
 
@@ -116,7 +116,7 @@ def _recalls(counted: Sequence[counts.ClassCount]) -> str:
 
 
 class SingleLabel(LabelKind):
-    """A picture has one class: labels are int64 [B]."""
+    """An image has one class: labels are int64 [B]."""
 
     metric_names = ("loss", "accuracy")
     score_names: Mapping[str, str] = {"top1": "top-1", "top5": "top-5"}
@@ -174,7 +174,7 @@ class SingleLabel(LabelKind):
 
 
 class MultiLabel(LabelKind):
-    """A picture has any number of classes: labels are float32 [B, classes] of 0 and 1."""
+    """An image has any number of classes: labels are float32 [B, classes] of 0 and 1."""
 
     metric_names = ("loss",)
     score_names: Mapping[str, str] = {"map": "mAP", "micro_f1": "micro-F1"}
@@ -195,7 +195,7 @@ class MultiLabel(LabelKind):
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         pairs = logits.reshape(
             -1, 1
-        )  # of each pair of picture and class, whose choice is between no and yes
+        )  # of each pair of image and class, whose choice is between no and yes
         return np.concatenate([np.zeros_like(pairs), pairs], 1), labels.reshape(-1).astype(np.int64)
 
     def rows(
@@ -219,7 +219,7 @@ class MultiLabel(LabelKind):
 
     def value(self, name: str, scores: Mapping[str, Any]) -> str:
         few = 0 < scores["tested"] < counts.MANY and name == self.main
-        return f"{100 * scores[name]:.1f} %" + few * f" ({scores['tested']} pictures)"
+        return f"{100 * scores[name]:.1f} %" + few * f" ({scores['tested']} images)"
 
     def of_classes(self, counted: Sequence[counts.ClassCount]) -> list[str]:
         return [f"found at a probability of 0.5: {_recalls(counted)}"]
@@ -229,10 +229,10 @@ class MultiLabel(LabelKind):
     ) -> list[str]:
         lines = []
         if "map_chance" in result:
-            lines.append(f"a random order of the pictures: mAP {100 * result['map_chance']:.1f} %")
+            lines.append(f"a random order of the images: mAP {100 * result['map_chance']:.1f} %")
         always = [count.name for count in counted if count.tested == tested(result)]
         if always:
-            lines.append(f"left out of the mAP, since every picture has it: {', '.join(always)}")
+            lines.append(f"left out of the mAP, since every image has it: {', '.join(always)}")
         return lines
 
 
@@ -261,19 +261,19 @@ def tested(result: Mapping[str, Any]) -> int:
 
 
 def independent(result: Mapping[str, Any]) -> float:
-    """Returns how many independent pictures a result.json was tested on, see `counts.effective_count`; 0: unknown."""
+    """Returns how many independent images a result.json was tested on, see `counts.effective_count`; 0: unknown."""
     effective = result.get("effective")
     return effective if isinstance(effective, (int, float)) and effective > 0 else tested(result)
 
 
 def is_small_test(result: Mapping[str, Any]) -> bool:
-    """Returns whether a result.json is of so few pictures that its shares need their counts."""
+    """Returns whether a result.json is of so few images that its shares need their counts."""
     return 0 < tested(result) < counts.MANY
 
 
 _MEANINGS = {
     "top5": "top-5: the right class is among the five likeliest",
-    "map": "mAP: whether the pictures of a class come first in the order of its probability, mean of the classes",
+    "map": "mAP: whether the images of a class come first in the order of its probability, mean of the classes",
     "micro_f1": "micro-F1: 100 % if no class is missed and none is named wrongly, at a probability of 0.5",
 }
 

@@ -39,7 +39,7 @@ def nearest_others(
     query_ids: Sequence[Any],
     ids: Sequence[Any],
 ) -> list[list[tuple[int, float]]]:
-    """Returns (index, cosine) of the nearest features of each query, the query's own picture left out.
+    """Returns (index, cosine) of the nearest features of each query, the query's own image left out.
 
     The nearest comes first, among equals the first in the list. The mean of the features is subtracted before.
 
@@ -47,7 +47,7 @@ def nearest_others(
       queries: float32 [Q, D].
       features: float32 [N, D].
       count: how many; fewer if there are not so many.
-      query_ids, ids: of the pictures: equal ones are the same picture. [Q] and [N].
+      query_ids, ids: of the images: equal ones are the same image. [Q] and [N].
     """
     centre, rows = features.mean(0), []
     similarities = normalized(queries, centre) @ normalized(features, centre).T
@@ -92,12 +92,12 @@ def repeats(
 
 
 def farthest_first(features: np.ndarray, count: int, chosen: Sequence[int] = ()) -> list[int]:
-    """Returns `count` indices, each farthest from those before it: few pictures that stand for all (Gonzalez 1985).
+    """Returns `count` indices, each farthest from those before it: few images that stand for all (Gonzalez 1985).
 
     Args:
       features: normalized, [N, D].
       count: how many, at most those that are there.
-      chosen: indices that are chosen already, such as labelled pictures. None: the first is nearest to the mean.
+      chosen: indices that are chosen already, such as labelled images. None: the first is nearest to the mean.
     """
     distance = np.full(len(features), np.inf)  # squared, to the nearest chosen one
 

@@ -1,4 +1,4 @@
-"""predictions.csv in the directory of a run: what its classifier predicted for each test picture."""
+"""predictions.csv in the directory of a run: what its classifier predicted for each test image."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def predictions_csv(
 ) -> str:
     """Returns predictions.csv: file, its class, the predicted class, probability of the prediction.
 
-    The classes of a multi-label picture are separated by semicolons, `cat;dog`, and so are their probabilities.
+    The classes of a multi-label image are separated by semicolons, `cat;dog`, and so are their probabilities.
 
     Args:
-      names: of the pictures, [N].
+      names: of the images, [N].
       logits: [N, C]; the probability is not calibrated.
       labels: those of `Source`.
       class_names: of the labels.

@@ -81,7 +81,7 @@ def score(
 
 
 def pieces(count: int) -> list[slice]:
-    """Returns slices of so many rows: logits of a million pictures in float64 do not fit into memory."""
+    """Returns slices of so many rows: logits of a million images in float64 do not fit into memory."""
     return [slice(start, start + _PIECE) for start in range(0, max(count, 1), _PIECE)]
 
 
@@ -91,12 +91,12 @@ def multi_label_score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float
     An example whose logits are not all finite ranks last; the loss is not finite, either, and says so.
 
     Returns:
-      map: mean of the average precision over the classes that some pictures have and others have not, from 0 to 1.
-      map_chance: what a random order of the pictures is expected to have: the frequencies of the classes.
-      classes_left_out: number of the other classes: any order has all pictures of such a class first, or none.
-      micro_f1: F1 of all pairs of picture and class together, at a probability of 0.5.
-      tested: number of pictures.
-      loss: mean sigmoid cross-entropy over pictures and classes.
+      map: mean of the average precision over the classes that some images have and others have not, from 0 to 1.
+      map_chance: what a random order of the images is expected to have: the frequencies of the classes.
+      classes_left_out: number of the other classes: any order has all images of such a class first, or none.
+      micro_f1: F1 of all pairs of image and class together, at a probability of 0.5.
+      tested: number of images.
+      loss: mean sigmoid cross-entropy over images and classes.
     """
     logits, relevant = logits.astype(np.float64), labels > 0.5
     ranked = np.where(np.isfinite(logits).all(1, keepdims=True), logits, -np.inf)

@@ -1,1 +1,1 @@
-"""Labels of pictures, given in the browser."""
+"""Labels of images, given in the browser."""

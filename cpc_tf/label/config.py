@@ -1,8 +1,8 @@
-"""Gives pictures their classes in the browser: few well chosen labels, from which a classifier learns at once.
+"""Gives images their classes in the browser: few well chosen labels, from which a classifier learns at once.
 
     cpc-tf label --pictures=my_pictures --labels=labels.csv
 
-A page on this machine alone shows pictures to label next, how good a classifier of the labels so far is, labels that
+A page on this machine alone shows images to label next, how good a classifier of the labels so far is, labels that
 may be slips, and commands for what comes next. Each label is in the table before the next one is given, so that the
 program may be stopped at any time; the same command goes on. Features are computed once and kept in the cache.
 """
@@ -21,28 +21,28 @@ class LabelConfig(Settings):
 
     pictures: str = setting(
         "",
-        "Folder of the pictures (with all below it)",
-        needed="a folder of pictures, e.g. --pictures=my_pictures",
+        "Folder of the images (with all below it)",
+        needed="a folder of images, e.g. --pictures=my_pictures",
     )
     labels: str = setting(
         "labels.csv",
         "CSV file of the labels (file,label,by), read if it is there and written after each label",
     )
     encoder: str = setting(
-        "imagenette_128px", f"Encoder whose features tell pictures apart: {MODULE}, or 'pixels'"
+        "imagenette_128px", f"Encoder whose features tell images apart: {MODULE}, or 'pixels'"
     )
     multi_label: bool = setting(
-        False, "Whether a picture may have several classes, or none of them"
+        False, "Whether an image may have several classes, or none of them"
     )
     image_size: int = side(
-        224, "Side of the pictures for a third-party module; ours come with their own sizes"
+        224, "Side of the images for a third-party module; ours come with their own sizes"
     )
-    batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000)
+    batch_size: int = count(64, "Images encoded at a time", unit="images", maximum=10_000)
     port: int = count(0, "Port of the page on 127.0.0.1; 0: any free one", minimum=0, maximum=65535)
     browser: bool = setting(
         True, "Whether to open the page in the browser, which is not done over SSH"
     )
-    seed: int = count(0, "Seed of the choice of pictures", minimum=0, maximum=10**6)
+    seed: int = count(0, "Seed of the choice of images", minimum=0, maximum=10**6)
 
     def check(self):
         if not self.labels.lower().endswith(".csv"):

@@ -28,7 +28,7 @@ def commands(
     data += ["--ambiguous_folders=classes"] if any(map(names.is_doubtful, classes)) else []
     workdir, output = f"--workdir={run}/classify", f"--output={run}/predictions.csv"
     lines = {
-        "Train a classifier, measure it, and say what is on all pictures": [
+        "Train a classifier, measure it, and say what is on all images": [
             *(
                 "classify",
                 *data,
@@ -38,7 +38,7 @@ def commands(
                 output,
             )
         ],
-        "Say what is on other pictures": [
+        "Say what is on other images": [
             *(
                 "predict",
                 f"--model={run}/classify/classifier",
@@ -52,18 +52,18 @@ def commands(
         tuning = ["efficient", encoder, *data, f"--workdir={run}/efficient"]
         lines["Fine-tune the encoder, too: hours, for a few points more"] = tuning
     remarks = [
-        "Most of these pictures were not drawn at random: they are typical ones, or hard ones."
+        "Most of these images were not drawn at random: they are typical ones, or hard ones."
     ]
     if is_measured:
         remarks.append(
-            "The accuracy above is of those that were, which alone stand for all pictures."
+            "The accuracy above is of those that were, which alone stand for all images."
         )
     else:
         remarks.append(
-            "Too few were to say how good the classifier is: label some more, or try it on other pictures."
+            "Too few were to say how good the classifier is: label some more, or try it on other images."
         )
     if len(classes) < 2:
-        remarks = ["A classifier needs pictures of at least two classes."]
+        remarks = ["A classifier needs images of at least two classes."]
     return {
         "commands": [
             {"what": what, "command": shlex.join(["cpc-tf", *words])}

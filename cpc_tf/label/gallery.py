@@ -1,4 +1,4 @@
-"""The pictures to label and their features, which are computed once and kept in the cache."""
+"""The images to label and their features, which are computed once and kept in the cache."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from cpc_tf.encoders import feature_cache
 from cpc_tf.encoders.features import Encoder
 from cpc_tf.evaluation.neighbours import normalized
 
-DIRECTIONS = 128  # principal components in which pictures are compared
+DIRECTIONS = 128  # principal components in which images are compared
 _BLOCK = 4096  # rows of features in memory at a time
 Tell = Callable[[str], None]
 
 
 class Gallery(NamedTuple):
-    """Pictures that can be read, and their features.
+    """Images that can be read, and their features.
 
     Attributes:
-      pictures: names relative to the folder, and paths.
-      features: float32 [M, D], a file of the cache, which may have rows of other pictures.
-      rows: int64 [N]: the row of each picture.
+      images: names relative to the folder, and paths.
+      features: float32 [M, D], a file of the cache, which may have rows of other images.
+      rows: int64 [N]: the row of each image.
       directions: float32 [N, R], of length 1: the features in their first principal components, so that the product of
         two is nearly the cosine of `neighbours.nearest_others`.
       broken: {name: why it cannot be read}.
@@ -40,28 +40,28 @@ class Gallery(NamedTuple):
     broken: dict[str, str]
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """Yields the features of all pictures in order, float32 [at most 4096, D]."""
+        """Yields the features of all images in order, float32 [at most 4096, D]."""
         for start in range(0, len(self.rows), _BLOCK):
             yield self.features[self.rows[start : start + _BLOCK]]
 
     def take(self, indices: np.ndarray) -> np.ndarray:
-        """Returns the features of some pictures, float32 [n, D]."""
+        """Returns the features of some images, float32 [n, D]."""
         return self.features[self.rows[indices]]
 
 
 def open_gallery(encoder: Encoder, folder: str, batch_size: int, tell: Tell) -> Gallery:
-    """Returns the pictures of a folder with their features; those that are not in the cache are computed.
+    """Returns the images of a folder with their features; those that are not in the cache are computed.
 
-    The memory does not grow with the number of pictures, but for 512 bytes each. An interrupted computation goes on.
+    The memory does not grow with the number of images, but for 512 bytes each. An interrupted computation goes on.
 
     Args:
       encoder: whose features.
-      folder: of the pictures.
-      batch_size: pictures encoded at a time.
+      folder: of the images.
+      batch_size: images encoded at a time.
       tell: gets lines for the user.
 
     Raises:
-      ConfigError: there is no such folder, no picture in it, or none that can be read.
+      ConfigError: there is no such folder, no image in it, or none that can be read.
       NotWritten: the cache cannot be written.
     """
     root = os.path.expanduser(folder).rstrip("/") or "/"
@@ -72,7 +72,7 @@ def open_gallery(encoder: Encoder, folder: str, batch_size: int, tell: Tell) -> 
     tell(f"features: {encoder.what}")
     cached = feature_cache.encoded(encoder, root, pictures.paths, levels, batch_size)
     tell(
-        f"{cached.made:,} of {len(pictures):,} pictures were encoded; the others were in the cache"
+        f"{cached.made:,} of {len(pictures):,} images were encoded; the others were in the cache"
     )
     broken = {pictures.names[i]: why for i, why in cached.broken.items()}
     if not cached.sound:

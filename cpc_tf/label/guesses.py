@@ -1,4 +1,4 @@
-"""What a classifier of the labels so far says: guesses for all pictures, its accuracy, labels that may be slips."""
+"""What a classifier of the labels so far says: guesses for all images, its accuracy, labels that may be slips."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ DOUBT, GOOD = 20, 0.75
 
 
 class Labelled(NamedTuple):
-    """The labelled pictures.
+    """The labelled images.
 
     Attributes:
       indices: int64 [n], ascending.
       classes: their names, in the order of the numbers.
       labels: int64 [n], or multi-label float32 [n, classes] of 0 and 1.
       by_person: bool [n]: whether the label is no accepted guess.
-      sampled: bool [n]: whether the picture is of the random sample, so that no choice may depend on its label.
-      drawn: bool [n]: whether the picture was drawn at random, and the label is no accepted guess.
+      sampled: bool [n]: whether the image is of the random sample, so that no choice may depend on its label.
+      drawn: bool [n]: whether the image was drawn at random, and the label is no accepted guess.
     """
 
     indices: np.ndarray
@@ -66,7 +66,7 @@ def labelled(
     multi_label: bool,
     sample: np.ndarray,
 ) -> Labelled:
-    """Returns the labelled ones of these pictures; of single labels those with exactly one class."""
+    """Returns the labelled ones of these images; of single labels those with exactly one class."""
     given = [(i, table[name]) for i, name in enumerate(names) if name in table]
     if not multi_label:
         given = [(i, label) for i, label in given if len(label.classes) == 1]
@@ -90,7 +90,7 @@ def _examples(gallery: Gallery, given: Labelled) -> Examples:
 
 
 class Guesses(NamedTuple):
-    """The guesses for all pictures.
+    """The guesses for all images.
 
     Attributes:
       classes: names.
@@ -106,10 +106,10 @@ class Guesses(NamedTuple):
 
 
 def guess(gallery: Gallery, given: Labelled, strength: float = logistic.USUAL) -> Guesses | None:
-    """Trains the classifier on labels of people and applies it to all pictures; None while there is only one class.
+    """Trains the classifier on labels of people and applies it to all images; None while there is only one class.
 
     Args:
-      gallery: the pictures.
+      gallery: the images.
       given: the labels.
       strength: as in `logistic.fit`; that of `Figures`, for their temperature and level to hold.
     """
@@ -132,7 +132,7 @@ def shares_of(
     others: Gallery | None = None,
     strength: float = logistic.USUAL,
 ) -> np.ndarray:
-    """Returns `Guesses.shares` of all pictures, or of `others`, by a classifier of the labelled ones."""
+    """Returns `Guesses.shares` of all images, or of `others`, by a classifier of the labelled ones."""
     classifier = logistic.fit(_examples(gallery, given), strength)
     logits = np.concatenate([classifier.logits(block) for block in (others or gallery).blocks()])
     return expit(logits) if given.labels.ndim > 1 else probabilities(logits).astype(np.float32)
@@ -143,7 +143,7 @@ class Figures(NamedTuple):
 
     Attributes:
       labels: how many labels of people it learned from.
-      sample: how many of them, of pictures drawn at random, it was tested on.
+      sample: how many of them, of images drawn at random, it was tested on.
       accuracy, low, high: 0 to 1, and the 95 % interval; None of too few, and of multi-label classes, which have the
         mean average precision in the sentence alone.
       sentence, forecast: for people.
@@ -195,11 +195,11 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
     least = random_sample.LEAST
     if not judged.at_random:
         few = few._replace(
-            sentence=f"not measured yet: {sample} of {least} pictures drawn at random have a label"
+            sentence=f"not measured yet: {sample} of {least} images drawn at random have a label"
         )
     if len(gallery.rows) < least * random_sample.PART:
         few = few._replace(
-            sentence=f"not measured: of fewer than {least * random_sample.PART} pictures a sample says too little"
+            sentence=f"not measured: of fewer than {least * random_sample.PART} images a sample says too little"
         )
     if people.labels.ndim > 1:
         if judged.at_random:
@@ -243,7 +243,7 @@ def calibrated(shares: np.ndarray, temperature: float, multi_label: bool) -> np.
 
 
 def held_out_guesses(shares: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the probabilities of what is guessed and whether it is right: one a picture, multi-label any number.
+    """Returns the probabilities of what is guessed and whether it is right: one an image, multi-label any number.
 
     Args:
       shares: [n, classes], by classifiers that did not learn these labels.
@@ -300,7 +300,7 @@ def _forecast(right: np.ndarray, before: np.ndarray, count: int) -> str:
     """Returns what `MORE` labels may bring, by the power law of `logistic.forecast`.
 
     Args:
-      right: whether each picture that was drawn at random was right, bool [n].
+      right: whether each image that was drawn at random was right, bool [n].
       before: the same with half as many labels.
       count: of all labels.
     """

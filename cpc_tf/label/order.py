@@ -1,6 +1,6 @@
-"""Which pictures to label next: those that stand for many others, later those that the classifier is least sure of.
+"""Which images to label next: those that stand for many others, later those that the classifier is least sure of.
 
-One in four is of a random sample, on which alone the accuracy is stated: on pictures that were chosen because they are
+One in four is of a random sample, on which alone the accuracy is stated: on images that were chosen because they are
 hard it would be up to fifty points too low (docs/notebook/2026-11-27-label.md). No choice depends on the sample.
 """
 
@@ -15,24 +15,24 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from cpc_tf.classify.random_sample import PART
 from cpc_tf.evaluation.neighbours import farthest_first
 
-COVERING = 50  # labels, up to which pictures that stand for many others come first
-_NEIGHBOURS = 20  # of which the mean similarity says how typical a picture is
+COVERING = 50  # labels, up to which images that stand for many others come first
+_NEIGHBOURS = 20  # of which the mean similarity says how typical an image is
 _MOST_CLUSTERS, _MOST_COMPARED = (
     300,
     2000,
-)  # clusters, and pictures of a cluster that are compared with each other
-_MOST_CLUSTERED = 10_000  # pictures of which clusters are learned; they are applied to all
-_CANDIDATES = 5  # least sure pictures, for each one that is chosen
+)  # clusters, and images of a cluster that are compared with each other
+_MOST_CLUSTERED = 10_000  # images of which clusters are learned; they are applied to all
+_CANDIDATES = 5  # least sure images, for each one that is chosen
 
 
 class Pool(NamedTuple):
-    """What an order chooses from: N pictures.
+    """What an order chooses from: N images.
 
     Attributes:
       directions: float32 [N, R], of length 1.
       labelled: indices of those with a label.
       margins: float [N]: the probability of the first guess minus that of the second; None before there are guesses.
-      taken: indices of further pictures that are not to be chosen.
+      taken: indices of further images that are not to be chosen.
     """
 
     directions: np.ndarray
@@ -47,12 +47,12 @@ class Pool(NamedTuple):
 
 
 def at_random(pool: Pool, count: int, seed: int) -> list[int]:
-    """Returns `count` unlabelled pictures at random."""
+    """Returns `count` unlabelled images at random."""
     return np.random.default_rng(seed).permutation(pool.free)[:count].tolist()
 
 
 def farthest(pool: Pool, count: int, seed: int) -> list[int]:
-    """Returns pictures each of which is farthest from those before it, as `cpc-tf embed --to_label` chooses them."""
+    """Returns images each of which is farthest from those before it, as `cpc-tf embed --to_label` chooses them."""
     return farthest_first(pool.directions, min(count, len(pool.free)), pool.labelled.tolist())
 
 
@@ -64,7 +64,7 @@ def least_sure(pool: Pool, count: int, seed: int) -> list[int]:
 
 
 def typical(pool: Pool, count: int, seed: int) -> list[int]:
-    """Returns the most typical picture of each of the largest clusters without a label (Hacohen et al. 2022).
+    """Returns the most typical image of each of the largest clusters without a label (Hacohen et al. 2022).
 
     There are as many clusters as labels, and `count` more. Typical is what is similar to its neighbours in the cluster.
     """
@@ -93,7 +93,7 @@ def typical(pool: Pool, count: int, seed: int) -> list[int]:
 
 
 def unsure_and_apart(pool: Pool, count: int, seed: int) -> list[int]:
-    """Returns pictures of small margins that are unlike each other (after Zhdanov 2019).
+    """Returns images of small margins that are unlike each other (after Zhdanov 2019).
 
     The least sure ones are clustered, weighted by how unsure they are; one of each cluster is chosen.
     """
@@ -116,14 +116,14 @@ def unsure_and_apart(pool: Pool, count: int, seed: int) -> list[int]:
 def choose(
     pool: Pool, sample: np.ndarray, labels: int, count: int, seed: int
 ) -> tuple[list[int], str]:
-    """Returns typical pictures up to `COVERING` labels, then unsure ones that are unlike each other; and which it was.
+    """Returns typical images up to `COVERING` labels, then unsure ones that are unlike each other; and which it was.
 
     Of the studied orders this one was better than chance at each number of labels (studies/label).
 
     Args:
-      pool: the pictures; neither its labelled ones nor its margins are of the random sample.
-      sample: as `random_sample.of` returns it; every fourth picture is its next one.
-      labels: how many pictures have a label.
+      pool: the images; neither its labelled ones nor its margins are of the random sample.
+      sample: as `random_sample.of` returns it; every fourth image is its next one.
+      labels: how many images have a label.
       count: how many are chosen.
       seed: of the choice.
     """

@@ -1,8 +1,8 @@
-// The page of `cpc-tf label`. `state` is what the server said last, `pictureOf` has every picture that was shown, and a Grid
+// The page of `cpc-tf label`. `state` is what the server said last, `pictureOf` has every image that was shown, and a Grid
 // shows some of them. Names of files and classes are text: they reach the page by textContent and attributes alone.
 
-const BATCH = 24; // pictures to label at once
-const CHUNK = 200; // pictures of the list of all that are fetched at once
+const BATCH = 24; // images to label at once
+const CHUNK = 200; // images of the list of all that are fetched at once
 const PAGE = sessionStorage.getItem("page") ?? crypto.randomUUID(); // a reload goes on under the same id
 addEventListener("pagehide", () => sessionStorage.setItem("page", PAGE));
 addEventListener("pageshow", () => sessionStorage.removeItem("page")); // so that a copy of the tab gets its own
@@ -13,10 +13,10 @@ const text = (id, value) => $(id).textContent === value || ($(id).textContent = 
 const pictureOf = new Map();
 let state = { classes: [], broken: [] };
 let view = "", loading = false, turns = 0; // turns: how often a view was asked for
-let batch = [], why = "", origin = null; // of Label; origin: the picture that the shown ones are like
+let batch = [], why = "", origin = null; // of Label; origin: the image that the shown ones are like
 let likeness = ""; // the class that these may have
-let asked = null; // the pictures that Enter would have passed over
-const BEGIN = "Press n, type what is on the framed picture, press Enter; then each class has a key.";
+let asked = null; // the images that Enter would have passed over
+const BEGIN = "Press n, type what is on the framed image, press Enter; then each class has a key.";
 
 function make(tag, properties, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -76,7 +76,7 @@ function remember(pictures) {
   });
 }
 
-// The newest of some pictures, from the list of all.
+// The newest of some images, from the list of all.
 async function look(indices) {
   const wanted = new Set(indices), found = [];
   for (const index of [...wanted].sort((one, other) => one - other)) {
@@ -87,7 +87,7 @@ async function look(indices) {
   return remember(found);
 }
 
-// ---- Pictures in rows: one is in focus, any number are selected.
+// ---- Images in rows: one is in focus, any number are selected.
 class Grid {
   constructor(id, toggles = false) {
     Object.assign(this, { element: $(id), toggles, tiles: [], tileOf: new Map(), at: 0, anchor: 0 });
@@ -214,7 +214,7 @@ for (const grid of [slips, surest]) grid.element.addEventListener("focusin", () 
 const current = () => ({ label: toLabel, all: everything, check: checking })[view];
 
 // ---- What a person does. The page shows it at once, and takes it back if the server refuses it.
-// Pictures whose files are no longer there.
+// Images whose files are no longer there.
 function drop(pictures) {
   if (!pictures.length) return;
   batch = batch.filter((picture) => !pictures.includes(picture));
@@ -251,14 +251,14 @@ async function give(how, name = "", { by = "person", grid = current(), pictures 
     return said;
   });
   if (how === "clear" || state.multi_label) return sent;
-  // The focus goes to the next picture without a label; Label goes on with new ones when there is none.
+  // The focus goes to the next image without a label; Label goes on with new ones when there is none.
   grid.choose(() => false);
   const last = grid.tiles.indexOf(grid.tileOf.get(pictures.at(-1)));
   const free = grid.tiles.flatMap((tile, place) => (tile.picture.by ? [] : [place]));
   const next = free.find((place) => place > last) ?? (grid === toLabel ? free[0] : last + 1);
   if (next !== undefined) grid.move(next);
   else {
-    loading = true; // no key is for a picture until there are new ones
+    loading = true; // no key is for an image until there are new ones
     if (await sent) await more();
     loading = false;
   }
@@ -342,14 +342,14 @@ function enter() {
   const isNew = view === "label" && !loading && !origin && asked !== batch && batch.length && batch.every(({ by }) => !by);
   if (!isNew) return onward();
   asked = batch;
-  say("No picture here has a label yet: Enter once more passes over them");
+  say("No image here has a label yet: Enter once more passes over them");
 }
 
 function onward() {
   if (view !== "label" || loading) return;
   if (!origin) return more();
   if (!toLabel.selected.length) return (location.hash = "#label");
-  if (!origin.labels.length) return say("The first picture has no class yet: give one to all");
+  if (!origin.labels.length) return say("The first image has no class yet: give one to all");
   const pictures = toLabel.selected;
   for (const name of origin.labels) giveClass(name, { pictures });
   toLabel.choose(() => false);
@@ -389,11 +389,11 @@ async function showSurest() {
   const some = pictures.some(({ likely }) => likely) ? "Selected are those that are as sure as guesses of which nine in ten were right." :
     "None is selected: so far no guesses are so sure that nine in ten of them would be right.";
   text("sure", pictures.length ? `Guesses, the surest first. ${some} Click to change that, then accept: they stay marked as accepted guesses.` :
-    name ? `No picture without a label is guessed to be ${name}.` : "There is no class yet.");
+    name ? `No image without a label is guessed to be ${name}.` : "There is no class yet.");
   tell();
 }
 
-// How many of some pictures are of a class, as far as their guesses tell.
+// How many of some images are of a class, as far as their guesses tell.
 function expected(pictures, name) {
   const known = pictures.filter(({ chance }) => typeof chance === "number");
   if (!known.length) return "";
@@ -406,7 +406,7 @@ const VIEWS = {
       if (!batch.some((picture) => !picture.by)) {
         const said = await ask(`next?count=${BATCH}`);
         batch = remember(said.pictures);
-        why = batch.length ? `Why these: ${said.why}` : "Every picture has a label";
+        why = batch.length ? `Why these: ${said.why}` : "Every image has a label";
         asked = null;
       }
       return () => { origin = null; toLabel.toggles = false; toLabel.show(batch); };
@@ -517,7 +517,7 @@ const again = () => view === "map" && point(pointed);
 addEventListener("resize", again);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 
-// ---- What is on the page besides the pictures.
+// ---- What is on the page besides the images.
 let saying;
 function say(what) {
   clearTimeout(saying);

@@ -1,4 +1,4 @@
-"""`cpc-tf label`: the features of the pictures, then the page until Ctrl+C."""
+"""`cpc-tf label`: the features of the images, then the page until Ctrl+C."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main(config: LabelConfig) -> None:
     """The command `cpc-tf label`.
 
     Raises:
-      ConfigError: the pictures, the encoder, the table or the port cannot be used.
+      ConfigError: the images, the encoder, the table or the port cannot be used.
     """
     tell = functools.partial(print, flush=True)
     table = LabelTable(
@@ -34,19 +34,19 @@ def main(config: LabelConfig) -> None:
     gallery = open_gallery(encoder, config.pictures, config.batch_size, tell)
     if gallery.broken:
         why = listed([f"{name} ({reason})" for name, reason in gallery.broken.items()])
-        tell(f"{len(gallery.broken):,} pictures are left out: {why}")
+        tell(f"{len(gallery.broken):,} images are left out: {why}")
     inside = os.path.realpath(os.path.expanduser(config.pictures)).rstrip("/") + "/"
     places = zip(
         gallery.pictures.names, map(os.path.realpath, map(os.fsdecode, gallery.pictures.paths))
     )
     if elsewhere := [name for name, place in places if not place.startswith(inside)]:
         tell(
-            f"{len(elsewhere):,} pictures are links to files outside of the folder: {listed(elsewhere)}"
+            f"{len(elsewhere):,} images are links to files outside of the folder: {listed(elsewhere)}"
         )
     page = Page(Session(config, gallery))
     server = serve(page, config.port)
     address = f"http://127.0.0.1:{server.port}/{page.token}/"
-    tell(f"{len(gallery.rows):,} pictures, labels in {config.labels}: {address}")
+    tell(f"{len(gallery.rows):,} images, labels in {config.labels}: {address}")
     if remote := "SSH_CONNECTION" in os.environ:
         tell(
             f"on your own machine: ssh -N -L {server.port}:127.0.0.1:{server.port} {socket.gethostname()}"

@@ -1,4 +1,4 @@
-"""The page's server: it answers on 127.0.0.1 alone, to who knows the token, and serves pictures by their number."""
+"""The page's server: it answers on 127.0.0.1 alone, to who knows the token, and serves images by their number."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _PAGE = pathlib.Path(__file__).parent
 _FILES = {"": "page.html", "page.css": "page.css", "page.js": "page.js"}
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _SIDES = {"thumb": 192, "picture": 1024}  # px
-_MOST = 5000  # bytes of a file name and of a class, pictures of an answer and of a change
+_MOST = 5000  # bytes of a file name and of a class, images of an answer and of a change
 _LARGEST = 2**20  # bytes of a request
 _CONNECTIONS, _PATIENCE = 64, 30  # at a time, and seconds that one may be silent
-_DECODED = 2  # pictures at a time, since a single one can take a gigabyte
+_DECODED = 2  # images at a time, since a single one can take a gigabyte
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF")
 _HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
 _HEADERS = {
@@ -111,7 +111,7 @@ class Page:
         if kind in _SIDES and name.endswith(".jpg"):
             index = self._index(name.removesuffix(".jpg"))
             if not self.session.is_there(index):
-                raise Refused(404, "this picture is no longer there")
+                raise Refused(404, "this image is no longer there")
             with self._decoding:
                 data = self._jpeg(index, _SIDES[kind])
             return Response(
@@ -157,7 +157,7 @@ class Page:
         return _whole(text, len(self.session.gallery.rows) - 1)
 
     def _jpeg(self, index: int, side: int) -> bytes:
-        """Returns a picture of the gallery as JPEG, at most `side` px."""
+        """Returns an image of the gallery as JPEG, at most `side` px."""
         of_one, stream = self.session.gallery.pictures.take([index]), io.BytesIO()
         try:
             with warnings.catch_warnings():

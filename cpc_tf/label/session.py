@@ -1,4 +1,4 @@
-"""What the page asks for and what it changes: the labels, the pictures to label next, the state of the classifier."""
+"""What the page asks for and what it changes: the labels, the images to label next, the state of the classifier."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cpc_tf.label.table import Label, Labels, LabelTable, check_classes
 
 _ALIVE = 15  # seconds since its last request in which a page counts as open
 _PATIENCE = (
-    3  # seconds that a request for the next pictures waits for the classifier of the last labels
+    3  # seconds that a request for the next images waits for the classifier of the last labels
 )
 # Colours of classes, which then repeat: those of the reports, and some more of the same kind.
 _COLORS = (
@@ -53,7 +53,7 @@ class Session:
 
     Args:
       config: the settings.
-      gallery: the pictures with their features.
+      gallery: the images with their features.
 
     Raises:
       ConfigError: the table of labels cannot be read.
@@ -74,13 +74,13 @@ class Session:
             raise ConfigError(
                 "labels",
                 config.labels,
-                "has pictures with several classes or none: add --multi_label",
+                "has images with several classes or none: add --multi_label",
             )
         self._remarks: list[str] = []
         self._page, self._seen = "", -math.inf
-        # Pictures that were shown and not labelled: others come first. Those of the random sample come again at once.
+        # Images that were shown and not labelled: others come first. Those of the random sample come again at once.
         self._put_off: set[int] = set()
-        self._gone: set[int] = set()  # pictures whose file is no longer there
+        self._gone: set[int] = set()  # images whose file is no longer there
         self._last_shown: list[int] = []
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -89,7 +89,7 @@ class Session:
         self._guesses: Guesses | None = None
         self._figures: Figures | None = None
         self._map: np.ndarray | None = None
-        # in the order of their keys; one that loses its pictures stays
+        # in the order of their keys; one that loses its images stays
         self._classes = self.table.classes
         threading.Thread(target=self._work, daemon=True).start()
 
@@ -137,15 +137,15 @@ class Session:
     def label(
         self, page: str, indices: Sequence[int], how: str, name: str, by: str
     ) -> dict[str, Any]:
-        """Changes the labels of pictures; `how`: set, add, remove, clear or none.
+        """Changes the labels of images; `how`: set, add, remove, clear or none.
 
         Raises:
           TakenOver: another page has claimed the labels.
-          ConfigError: the class cannot have this name, or it would be several classes of a picture.
+          ConfigError: the class cannot have this name, or it would be several classes of an image.
           NotWritten: the table cannot be written.
 
         Returns:
-          The new state, with "class": how the class is spelled, and "gone": which of the pictures are no longer there.
+          The new state, with "class": how the class is spelled, and "gone": which of the images are no longer there.
         """
         there = [i for i in indices if self.is_there(i)]
         with self._lock:
@@ -153,7 +153,7 @@ class Session:
             name = self._spelled(name, self._classes)
             if how in ("add", "remove", "none") and not self.config.multi_label:
                 raise ConfigError(
-                    "a picture has one class here; start cpc-tf label with --multi_label for several"
+                    "an image has one class here; start cpc-tf label with --multi_label for several"
                 )
             change: dict[str, Label | None] = {}
             for file in (self._names[i] for i in there):
@@ -203,10 +203,10 @@ class Session:
                 "changed": [self._index[file] for file in files if file in self._index],
             }
 
-    # ---- pictures
+    # ---- images
 
     def next(self, count: int) -> dict[str, Any]:
-        """The unlabelled pictures that are best labelled next.
+        """The unlabelled images that are best labelled next.
 
         Those of the random sample that were shown and not labelled are among them: without them the accuracy could not
         be stated any more, since the others would be no random sample.
@@ -241,7 +241,7 @@ class Session:
         return order.choose(pool, self._sample, len(labelled), count, seed)
 
     def like(self, index: int, count: int) -> dict[str, Any]:
-        """The unlabelled pictures nearest to one, and the class that they may have: its own, or its guess if sure."""
+        """The unlabelled images nearest to one, and the class that they may have: its own, or its guess if sure."""
         cosines = self.gallery.directions @ self.gallery.directions[index]
         taken = self._labelled() | {index}
         near = self._there(
@@ -255,7 +255,7 @@ class Session:
         return {"pictures": self._judged(self._pictures(indices), name), "class": name}
 
     def all(self, start: int, count: int, name: str) -> dict[str, Any]:
-        """All pictures in the order of their names, or those of a class."""
+        """All images in the order of their names, or those of a class."""
         with self._lock:
             of_class = {file for file, label in self.table.of.items() if name in label.classes}
             wanted = (i for i, file in enumerate(self._names) if not name or file in of_class)
@@ -263,7 +263,7 @@ class Session:
         return {"pictures": self._pictures(indices[start : start + count]), "total": len(indices)}
 
     def slips(self) -> dict[str, Any]:
-        """Pictures whose label the classifier of the others doubts, the most doubtful first, and why none is listed."""
+        """Images whose label the classifier of the others doubts, the most doubtful first, and why none is listed."""
         with self._lock:
             figures, classes = self._figures, self._guesses.classes if self._guesses else []
             if figures is None or self._measured < self._wanted:
@@ -277,7 +277,7 @@ class Session:
         return {"pictures": pictures, "why": "" if figures.slips is not None else few}
 
     def surest(self, name: str, count: int) -> dict[str, Any]:
-        """Unlabelled pictures that are guessed to be of a class, the surest first."""
+        """Unlabelled images that are guessed to be of a class, the surest first."""
         with self._lock:
             guessed, taken = self._guesses, self._labelled()
         if guessed is None or name not in guessed.classes:
@@ -299,7 +299,7 @@ class Session:
         return {"pictures": pictures}
 
     def map(self) -> dict[str, Any]:
-        """Places of at most 2,000 pictures, the labelled ones among them, those that are alike near each other."""
+        """Places of at most 2,000 images, the labelled ones among them, those that are alike near each other."""
         with self._lock:
             if self._map is None:
                 where = embedding_map.places(
@@ -356,7 +356,7 @@ class Session:
             self._renew()
 
     def is_there(self, index: int) -> bool:
-        """Returns whether the file of a picture is there. One that is not leaves the page until it is there again."""
+        """Returns whether the file of an image is there. One that is not leaves the page until it is there again."""
         is_there = os.path.isfile(self.gallery.pictures.paths[index])
         with self._lock:
             if is_there == (index in self._gone):  # it has changed
@@ -370,7 +370,7 @@ class Session:
     def _notes(self) -> Iterator[str]:
         """Yields remarks that hold as long as their cause."""
         if count := len(self._gone):
-            what = "1 picture is" if count == 1 else f"{count:,} pictures are"
+            what = "1 image is" if count == 1 else f"{count:,} images are"
             yield f"{what} no longer in {self.config.pictures}; their rows stay in {self.config.labels}"
         first: dict[str, str] = {}
         for name in self.table.classes:
@@ -424,7 +424,7 @@ class Session:
             self._guesses, self._figures, self._measured = result, figures, state
 
     def _labels(self) -> Labels:
-        """Returns the labels of the pictures that are there."""
+        """Returns the labels of the images that are there."""
         return {
             file: label
             for file, label in self.table.of.items()
@@ -451,7 +451,7 @@ class Session:
         ]
 
     def _judged(self, pictures: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-        """Adds how probable a class is for each picture, "chance", and whether that is "likely" enough to be selected.
+        """Adds how probable a class is for each image, "chance", and whether that is "likely" enough to be selected.
 
         Held-out guesses tell it; without them no chance is told.
         """
@@ -472,7 +472,7 @@ class Session:
         return pictures
 
     def _shares(self, guessed: Guesses, index: int) -> np.ndarray:
-        """Returns the probabilities of the classes of a picture, calibrated once there are held-out guesses."""
+        """Returns the probabilities of the classes of an image, calibrated once there are held-out guesses."""
         shares = guessed.shares[index]
         if self._figures is None:
             return shares

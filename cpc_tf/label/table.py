@@ -19,7 +19,7 @@ _BOM = "\ufeff"  # the first character of a file, by which Excel knows that it i
 
 
 class Label(NamedTuple):
-    """What a picture is.
+    """What an image is.
 
     Attributes:
       classes: none of them: 'no class'.
@@ -35,16 +35,16 @@ Change = Mapping[str, Optional[Label]]  # {picture: its label; None: no label}
 
 
 class LabelTable:
-    """The labels of the pictures of a folder in a CSV file.
+    """The labels of the images of a folder in a CSV file.
 
-    Rows that name no picture, other columns, the order of rows, the separator and the ends of lines stay as they are.
+    Rows that name no image, other columns, the order of rows, the separator and the ends of lines stay as they are.
     If another program changes the file, what it wrote counts; if one removes it, the labels stay and the next change
     writes them. Several processes can change one table, on one machine or on several: each reads what the others wrote
     and writes its own change under a lock, the file PATH.lock.
 
     Args:
       path: the file, which need not exist.
-      pictures: names relative to their folder.
+      images: names relative to their folder.
       root: that folder; '': where the paths of rows lead is not asked, see `labels.match`.
 
     Attributes:
@@ -81,7 +81,7 @@ class LabelTable:
         return True
 
     def change(self, change: Change) -> None:
-        """Gives labels to pictures, and writes the file.
+        """Gives labels to images, and writes the file.
 
         Raises:
           ConfigError: a class cannot have this name, or another program wrote a file that is no table.
@@ -100,11 +100,11 @@ class LabelTable:
                 self._undone.clear()
 
     def undo(self) -> list[str]:
-        """Takes the last change back, and returns its pictures; none if there is none."""
+        """Takes the last change back, and returns its images; none if there is none."""
         return self._move(self._done, self._undone, 0)
 
     def redo(self) -> list[str]:
-        """Does again what was undone last, and returns its pictures."""
+        """Does again what was undone last, and returns its images."""
         return self._move(self._undone, self._done, 1)
 
     def _move(self, source: list, target: list, side: int) -> list[str]:

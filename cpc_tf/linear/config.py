@@ -88,7 +88,7 @@ class ProbeConfig(Settings):
 
 AS_ENCODER = "encoder"
 # In result.json: the scores of the mean logits of each picture's three channels, each shown alone, as colour dropping
-# does in the training. The scores beside it are of pictures in colours that neither encoder nor classifier has seen.
+# does in the training. The scores beside it are of images in colours that neither encoder nor classifier has seen.
 BY_CHANNEL = "by_channel"
 
 
@@ -121,7 +121,7 @@ class LinearConfig(Settings):
     """All settings of `cpc-tf linear`."""
 
     HIDDEN: ClassVar = {
-        "unlabelled": "a classifier learns from pictures with labels only; pre-train on these with cpc-tf pretrain",
+        "unlabelled": "a classifier learns from images with labels only; pre-train on these with cpc-tf pretrain",
         **NO_PARTS_OF_BATCHES,
         **ONLY_PRETRAINING,
     }

@@ -152,7 +152,7 @@ def _are_alike(label: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _class_text(names: Sequence[str], label: np.ndarray) -> str:
-    """Returns the name of a class, or of each of a multi-label picture."""
+    """Returns the name of a class, or of each of a multi-label image."""
     if label.ndim == 0:
         return names[label]
     return ", ".join(names[i] for i in np.flatnonzero(label)) or "no label"

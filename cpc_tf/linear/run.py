@@ -38,7 +38,7 @@ from cpc_tf.training.workdir import Workdir
 
 # The paper's batch and length on all of ImageNet. So few steps as 400 are enough for a linear layer on 80 labels.
 USUAL = UsualTraining(batch=512, epochs=200, least_steps=400)
-ENCODER, RANDOM = "encoder", "random encoder"  # titles in table and picture, beside PIXELS
+ENCODER, RANDOM = "encoder", "random encoder"  # titles in table and image, beside PIXELS
 
 
 def linear(config: LinearConfig) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     if finished := _finished(config, settings_of, data):
         if chief:
             print(
-                f"{config.workdir}: already finished\n\n{table(finished)}\n\nresults and picture: {config.workdir}"
+                f"{config.workdir}: already finished\n\n{table(finished)}\n\nresults and image: {config.workdir}"
             )
         return finished[ENCODER]
     for title, settings in settings_of.items():
@@ -86,7 +86,7 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     if chief:
         _draw(config, results, neighbours_of, data())
         write_file(os.path.join(config.workdir, "table.txt"), table(results) + "\n")
-        print(f"\n{table(results)}\n\nresults and picture: {config.workdir}")
+        print(f"\n{table(results)}\n\nresults and image: {config.workdir}")
     return results[ENCODER]
 
 

@@ -58,7 +58,7 @@ def whole_image(config: PretrainConfig, source: Source, picture: int) -> np.ndar
     """
     if picture >= source.num_examples:
         raise ConfigError(
-            "picture", picture, f"the split holds {source.num_examples} pictures, from 0"
+            "picture", picture, f"the split holds {source.num_examples} images, from 0"
         )
     batches = pipeline.plain_images(source, _uncropped(config), 1).skip(picture).take(1)
     return next(batches.as_numpy_iterator())["image"][0]

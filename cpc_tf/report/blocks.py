@@ -30,10 +30,10 @@ SEVERAL = {"encoders": "encoder", "labels": "seed of labels and new weights"}
 class Spread(NamedTuple):
     """Fractions (0 to 1) of several runs.
 
-    `deviation`: their standard deviation, as that of a sample; `tested`: the number of pictures
+    `deviation`: their standard deviation, as that of a sample; `tested`: the number of images
       they are shares of, 0
     if unknown; `over`: what the runs are several of, a key of SEVERAL; `independent`: how many
-    independent pictures these are worth, 0 if all are.
+    independent images these are worth, 0 if all are.
     """
 
     mean: float
@@ -47,7 +47,7 @@ class Spread(NamedTuple):
 
     @property
     def interval(self) -> str:
-        """The 95 % interval of a share of few pictures, '43 to 82'; else ''."""
+        """The 95 % interval of a share of few images, '43 to 82'; else ''."""
         count = self.independent or self.tested
         return counts.interval_text(self.mean, count) if 0 < count < counts.MANY else ""
 
@@ -232,7 +232,7 @@ def notes(rows: Iterable[Mapping[str, Any]]) -> str:
         f"After ±, the standard deviation over n runs, each with another {' or '.join(SEVERAL[name] for name in over)}."
         if over
         else "",
-        "In brackets, the 95 % interval of so few pictures."
+        "In brackets, the 95 % interval of so few images."
         if any(value.interval for value in spreads)
         else "",
     ]
@@ -263,7 +263,7 @@ def _fields(column: str, value: Any) -> dict[str, Any]:
 
 
 class Panels(NamedTuple):
-    """Panels (title -> curves), each a picture with a legend.
+    """Panels (title -> curves), each an image with a legend.
 
     `axes`: settings of all axes; `ticks`: value -> text; `warn_below`: title -> value below which
       there is a warning;
@@ -308,7 +308,7 @@ class Panels(NamedTuple):
     def figure(
         self, name: str, title: str, width: float, height: float, fold: str = ""
     ) -> list[FigureBlock]:
-        """Returns a figure for the page with a picture of each panel; its description says where
+        """Returns a figure for the page with an image of each panel; its description says where
         the curves end.
 
         A panel is left out if none of its curves has two points; without any panel there is no
@@ -382,7 +382,7 @@ def line(label: str, records: Sequence[dict], key: str, color: str | int | float
 def pictures(
     runs: Sequence[Run], file: str, name: str, title: str, alt: str, photographs: bool = True
 ) -> list[Block]:
-    """Returns the picture `file` of the runs with the lowest seed, the first unfolded; {} in
+    """Returns the image `file` of the runs with the lowest seed, the first unfolded; {} in
     `title`: their place.
     """
     pngs = [

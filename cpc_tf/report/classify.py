@@ -34,7 +34,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         for m in each.by(_labels).values()
     ]
     folds = (
-        "By cross-validation: each labelled picture is named by a classifier that has not seen it."
+        "By cross-validation: each labelled image is named by a classifier that has not seen it."
     )
     beside = [TableBlock("classify", "Classifiers on frozen features", rows, folds)]
     measured = [run for run in runs if _curve(run)]
@@ -105,7 +105,7 @@ def _figure(run: Run, index: int, named: bool) -> list:
         numbers |= {*by_labels}
     ticks = {labels: f"{labels:,}" for labels in sorted(numbers)}
     axes = {"xlabel": "labels", "xscale": "log", "xlim": (min(ticks) / 1.2, max(ticks) * 1.2)}
-    panel = "Right of 100 new pictures"
+    panel = "Right of 100 new images"
     title = f"Right by number of labels{f' ({run.place})' if named else ''}; bands: several draws of the labels."
     return Panels({panel: lines}, axes, ticks, most={panel: 100}).figure(
         f"more-{index}", title, 5.6, 3.8

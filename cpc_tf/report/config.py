@@ -1,6 +1,6 @@
 """Makes a page of all results below a directory: report.html, with PNG, CSV and JSON beside it.
 
-The page opens with what the best model can do, in a sentence and a picture, and ends with how each
+The page opens with what the best model can do, in a sentence and an image, and ends with how each
 run was made. A table of the main results is in summary.txt, and is printed.
 
     cpc-tf report --runs=runs --output=runs/report

@@ -18,7 +18,7 @@ AVERAGES = {
     "map50_95": "COCO's mAP, %",
 }
 BEST = {"precision": "Precision, %", "recall": "Recall, %"}  # at the score of the best F1
-TESTED = {"test_images": "Test pictures", "test_boxes": "Objects in them"}  # of a result.json
+TESTED = {"test_images": "Test images", "test_boxes": "Objects in them"}  # of a result.json
 NOTE = (
     "Mean average precision at an overlap of one half; VOC 2007's way is over 11 points. COCO's is the mean over "
     "overlaps from 0.5 to 0.95: it asks for boxes that fit closely. Precision and recall: of boxes with the score of "

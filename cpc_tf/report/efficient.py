@@ -31,7 +31,7 @@ from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
 NEEDS = ("num_train_labels", "label_fraction", "top1")
 METRICS = {"top1": "Right (top-1)", "top5": "Among its first five (top-5)"}
-UNKNOWN_LENGTH = "whether longer training would be better on these pictures is not known"
+UNKNOWN_LENGTH = "whether longer training would be better on these images is not known"
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
 TRIED = {
     **{
@@ -220,7 +220,7 @@ def figure_1(curves: Curves) -> list[FigureBlock]:
     """
     panels: dict[str, list[plots.Line]] = {}
     for metric, name in curves.metrics.items():
-        lines = panels[f"{name}, % of new pictures"] = []
+        lines = panels[f"{name}, % of new images"] = []
         for curve in curves.all:
             points = [
                 (point.labels, *(100 * x for x in point.spread(metric)[:3]))
@@ -240,7 +240,7 @@ def accuracies(curves: Curves) -> TableBlock:
     labels = {f: point.labels for curve in curves.all for f, point in curve.items()}
     rows = [_over_fractions("Number of labels", labels, source="aside")]
     for metric, title in curves.metrics.items():
-        group = f"{title}, % of new pictures"
+        group = f"{title}, % of new images"
         for curve in curves.all[::-1]:
             method = method_of(curve)
             values = {f: point.spread(metric) for f, point in curve.items()}
@@ -262,7 +262,7 @@ def accuracies(curves: Curves) -> TableBlock:
 
 
 def phases(curves: Curves) -> list[Block]:
-    """Returns a table of the phases of our runs, if some have two or learn from pictures without
+    """Returns a table of the phases of our runs, if some have two or learn from images without
     labels, too.
     """
     runs = [run for curve in curves.all for point in curve.values() for run in point.runs]
@@ -277,7 +277,7 @@ def phases(curves: Curves) -> list[Block]:
                     continue  # learns from labels alone
                 values = {f: _of_phase(point, phase, metric) for f, point in curve.items()}
                 if any(values.values()):
-                    group = f"{title}, % of new pictures"
+                    group = f"{title}, % of new images"
                     rows.append(_over_fractions(method.title + name, values, group=group))
     if not rows:
         return []

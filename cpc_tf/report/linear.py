@@ -31,7 +31,7 @@ from cpc_tf.report.runs import Run, own_preset, remarks, shorter
 NEEDS = ("num_classes", "top1")
 IN_COLOUR = "top1_in_colour"
 IN_COLOUR_NOTE = (
-    "An encoder that saw one channel at a time is tested so; beside that stands the test on pictures in colour, which "
+    "An encoder that saw one channel at a time is tested so; beside that stands the test on images in colour, which "
     "neither it nor its classifier saw."
 )
 SHARES = {"top1": "Right (top-1), %", "top5": "Among its first five (top-5), %"}
@@ -42,7 +42,7 @@ NEIGHBOURS = (
 NEIGHBOURS_ALT = "Test images, each beside the training images whose mean latents are nearest to its own, by encoder."
 SEVERAL_METRICS = {"map": "mAP, %", "micro_f1": "Micro-F1, %", "map_chance": "Chance, %"}
 SEVERAL_NOTE = (
-    "mAP: mean over the classes of the average precision. Micro-F1: of all pairs of picture "
+    "mAP: mean over the classes of the average precision. Micro-F1: of all pairs of image "
     "and class, at a probability of 0.5. Chance: the mAP that a random order is expected to have."
 )
 
@@ -103,7 +103,7 @@ def _table(compared: Sequence[ComparedMethod]) -> TableBlock:
 
 
 def ladder(runs: Sequence[Run]) -> list[Block]:
-    """Returns figure 3 of the paper with our runs: a table of the rungs in order, and a picture of
+    """Returns figure 3 of the paper with our runs: a table of the rungs in order, and an image of
     several.
     """
     runs = [_as_seen(run) for run in runs]
@@ -128,7 +128,7 @@ def ladder(runs: Sequence[Run]) -> list[Block]:
     points = [
         (at, *(100 * x for x in first[rung].spread("top1")[:3])) for at, rung in enumerate(order)
     ]
-    panels = {"Right (top-1), % of new pictures": [Line("linear classifier", points, "cpc")]}
+    panels = {"Right (top-1), % of new images": [Line("linear classifier", points, "cpc")]}
     drawn = Panels(
         panels, {"xlabel": "rung"}, dict(enumerate(order)), most=dict.fromkeys(panels, 100)
     )
@@ -165,7 +165,7 @@ def _findings(compared: Sequence[ComparedMethod]) -> list[Finding]:
     run = ours[0].runs[0]
     preset, steps = own_preset(run["dataset"], "linear"), run.get("steps", 0)
     short = shorter(LinearConfig, preset, steps, ours[0].labels)
-    # of pictures without a preset nothing else tells
+    # of images without a preset nothing else tells
     length = "" if preset or not steps else f", {steps:,} steps"
     return [Finding(f"linear classifier{length}, top-1", values, remarks(short, best))]
 
@@ -188,19 +188,19 @@ def multi_label(
         return []
     rows = []
     for point in points:
-        about = {"Method": point.title, "Labelled pictures": point.labels}
+        about = {"Method": point.title, "Labelled images": point.labels}
         scores = {title: point.spread(name) for name, title in SEVERAL_METRICS.items()}
-        rows.append({**about, "Test pictures": point.runs[0].get("tested"), **scores})
+        rows.append({**about, "Test images": point.runs[0].get("tested"), **scores})
     note = f"{measured.capitalize()}. {SEVERAL_NOTE}"
-    scores = TableBlock(f"several-{kind}", f"Several labels a picture: {title}", rows, note)
+    scores = TableBlock(f"several-{kind}", f"Several labels an image: {title}", rows, note)
     best = max(points, key=lambda point: point.spread("map").mean)
-    what = f"multi-label, {title}, {best.labels:,} labelled pictures, mAP"
+    what = f"multi-label, {title}, {best.labels:,} labelled images, mAP"
     finding = Finding(what, {best.title: str(best.spread("map"))}, "", measured)
     return [
         Part(
             15,
             "several",
-            "Several labels a picture",
+            "Several labels an image",
             [folded_alone(scores, len(points))],
             [finding],
         )

@@ -33,7 +33,7 @@ PROPAGATION = {
     "self_training": "self-training",
 }
 SEARCHED = "best of several networks"  # in place of the architecture if a search chose it
-SHARES = ("top1", "top5")  # metrics that are a part of the test's pictures
+SHARES = ("top1", "top5")  # metrics that are a part of the test's images
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
 _OF_ONE_RUN = (
     "wall_seconds",
@@ -66,13 +66,13 @@ class ComparedMethod(NamedTuple):
 
     @property
     def labels(self) -> int:
-        """The number of labelled pictures that its first run learned from; 0 if unknown."""
+        """The number of labelled images that its first run learned from; 0 if unknown."""
         return self.runs[0].get("num_train_labels", 0)
 
     def spread(self, metric: str) -> Spread | None:
         """Returns the spread of a metric over the runs that have it."""
         runs = [run for run in self.runs if metric in run]
-        # Several seeds were tested on the same pictures, as a rule: these do not add up.
+        # Several seeds were tested on the same images, as a rule: these do not add up.
         values, is_share = (run[metric] for run in runs), metric in SHARES and runs
         if not is_share:
             return spread(values, over=self.over)

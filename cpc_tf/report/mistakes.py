@@ -1,4 +1,4 @@
-"""Which pictures the best model of a dataset got wrong, and which class it takes for which."""
+"""Which images the best model of a dataset got wrong, and which class it takes for which."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cpc_tf.evaluation.predictions import Predictions
 from cpc_tf.report.blocks import Block, FigureBlock, TableBlock, spread
 from cpc_tf.report.runs import Run
 
-MOST, SIDE = 12, 160  # pictures, and px of each
+MOST, SIDE = 12, 160  # images, and px of each
 MOST_NAMED, MOST_COUNTED = (
     40,
     15,
@@ -28,7 +28,7 @@ PAIRS = 8  # classes in the table of confusions
 
 
 def surest(run: Run, predictions: Predictions | None) -> list[Block]:
-    """Returns the pictures that a classifier was surest of and got wrong, of those that are still
+    """Returns the images that a classifier was surest of and got wrong, of those that are still
     in their folder.
     """
     named = DataRef.parse(run["dataset"])
@@ -60,13 +60,13 @@ def surest(run: Run, predictions: Predictions | None) -> list[Block]:
         )
         for i in shown
     ]
-    title = f"Of {len(predictions.labels):,} pictures {len(wrong):,} were named wrongly"
+    title = f"Of {len(predictions.labels):,} images {len(wrong):,} were named wrongly"
     title += (
         f"; these are the {len(shown)} that it was surest of." if len(wrong) > len(shown) else "."
     )
     first, *more = map(_png, tiles)
     data = [{**predictions.record(i), "class": names[predictions.labels[i]]} for i in shown]
-    alt = "A picture that was named wrongly."
+    alt = "An image that was named wrongly."
     return [
         FigureBlock("mistakes", title, first, alt, data, more, photographs=True, captions=captions)
     ]

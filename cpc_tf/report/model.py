@@ -1,6 +1,6 @@
 """What the page says of a dataset's best model, for people who did not train it.
 
-`lead` is the sentence and the picture that it opens with; `model` adds test images, its classes,
+`lead` is the sentence and the image that it opens with; `model` adds test images, its classes,
 how far its percentages can be trusted, the map, and the next commands.
 """
 
@@ -33,7 +33,7 @@ from cpc_tf.training.workdir import REFIT
 FIGURES = ("top1", "map", "map11")
 # Figure -> the axis of its bars.
 _UNITS = {
-    "top1": "right, of 100 new pictures",
+    "top1": "right, of 100 new images",
     "map": "mean average precision, of 100",
     "map11": "mean average precision, of 100",
 }
@@ -46,7 +46,7 @@ PICTURES, LABELLED = "my_pictures", "my_labelled_pictures"  # stand for the user
 
 class Lead(NamedTuple):
     """What a dataset's part of the page opens with: sentences, of which the first is the answer,
-    and a picture.
+    and an image.
     """
 
     sentences: Sequence[str]
@@ -75,7 +75,7 @@ def _figure(run: Run) -> str:
 
 
 def lead(runs: Sequence[Run]) -> Lead | None:
-    """Returns the sentence and the picture on the best of a dataset's runs; None if there is none
+    """Returns the sentence and the image on the best of a dataset's runs; None if there is none
     to speak of.
     """
     run = best(runs)
@@ -134,7 +134,7 @@ def lead(runs: Sequence[Run]) -> Lead | None:
 
 
 def _accuracy(run: Run, tested: int, compared: Sequence[Run]) -> dict[str, Any]:
-    """Returns what the sentence on an accuracy says: whole numbers of 100, or of all pictures if
+    """Returns what the sentence on an accuracy says: whole numbers of 100, or of all images if
     these are fewer.
     """
     of, top1 = tested if 0 < tested < 100 else 100, run["top1"]
@@ -241,7 +241,7 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
     alt = f"Bars: {'; '.join(f'{name}: {100 * share:.0f}' for name, _, share, *_ in bars)}."
     colors = [color for _, color, *_ in bars]
     caption = (
-        "Thin lines: what a test of so few pictures leaves open (95 %)."
+        "Thin lines: what a test of so few images leaves open (95 %)."
         if facts.get("tested")
         else ""
     )
@@ -260,7 +260,7 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
 def _name(run: Run) -> str:
     """Returns how a bar names the encoder of a run."""
     if run.get("propagation"):
-        return "learned from labels and unlabelled pictures"
+        return "learned from labels and unlabelled images"
     if run.identity.trained_by == UNTRAINED:
         return "the same network, untrained"
     if run.identity.trained_by == PIXELS:
@@ -287,8 +287,8 @@ def model(runs: Sequence[Run]) -> list[Part]:
     if not label_kinds.is_multi_label(run):
         predictions = read_predictions(run.text(PREDICTIONS), run.get("class_names", []))
     return [
-        Part(1, "pictures", "What it says of new pictures", _sheet(run, predictions)),
-        Part(1, "mistakes", "Which pictures it got wrong", mistakes.surest(run, predictions)),
+        Part(1, "pictures", "What it says of new images", _sheet(run, predictions)),
+        Part(1, "mistakes", "Which images it got wrong", mistakes.surest(run, predictions)),
         Part(2, *CLASSES, [*_classes(run), *mistakes.confusions(run, predictions)]),
         *trust(run, predictions),
         Part(5, *USE, [ListBlock(_commands(run), commands=True)]),
@@ -326,7 +326,7 @@ def _classes(run: Run) -> list[Block]:
         if each.tested or each.predicted
     ]
     title = "The classes, those that are found least first"
-    note = "Found (recall): of its pictures, how many are named so. Right when named (precision): of those named so."
+    note = "Found (recall): of its images, how many are named so. Right when named (precision): of those named so."
     fold = title if len(rows) > UNFOLDED else ""
     return [TableBlock("classes", title, rows, note, fold)] if rows else []
 
@@ -340,7 +340,7 @@ def _map(run: Run) -> list[FigureBlock]:
     png = run.png(PICTURE)
     if not png:
         return []
-    title = "New pictures by what the encoder sees in them: similar ones are near each other."
+    title = "New images by what the encoder sees in them: similar ones are near each other."
     alt = "A map of test images by the features of the encoder: thumbnails, framed in the colours of named classes."
     try:
         data = list(csv.DictReader(run.text(DATA).splitlines()))
@@ -351,7 +351,7 @@ def _map(run: Run) -> list[FigureBlock]:
 
 
 def _commands(run: Run) -> list[tuple[str, str]]:
-    """Returns the commands from a run to predictions of new pictures."""
+    """Returns the commands from a run to predictions of new images."""
     place, new, encoder = run.path, f"--pictures={PICTURES}", run["encoder"]
     is_exported = run["kind"] == "classify"
     where = os.path.join(place, "classifier" if is_exported else "model")
@@ -370,8 +370,8 @@ def _commands(run: Run) -> list[tuple[str, str]]:
             if is_exported
             else [("Put everything that a prediction takes into one model", export)]
         ),
-        (f"Predict {predicted} for each picture of a folder", predict),
-        *([("Features of the pictures, and a map of them", embed)] if can_embed else []),
+        (f"Predict {predicted} for each image of a folder", predict),
+        *([("Features of the images, and a map of them", embed)] if can_embed else []),
     ]
 
 

@@ -1,8 +1,8 @@
-"""`cpc-tf report`: results -> report.html; beside it tables as CSV, pictures as PNG, and all as
+"""`cpc-tf report`: results -> report.html; beside it tables as CSV, images as PNG, and all as
 JSON.
 
 `runs` reads the results, `methods` groups those that differ in their seeds alone. A dataset opens
-with a sentence and a picture of its best model (`model`), REPORTS add what is known of each task as
+with a sentence and an image of its best model (`model`), REPORTS add what is known of each task as
 `Part`s of tables and figures (`blocks`), and it ends with how all of it was made (`made`);
 page.html.jinja shows them.
 """
@@ -191,7 +191,7 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
     colors = {
         color for section in datasets for figure in section.figures for color in figure.colors
     }
-    # The page contains its style and pictures; it loads nothing.
+    # The page contains its style and images; it loads nothing.
     folder = jinja2.FileSystemLoader(pathlib.Path(__file__).parent)
     pages = jinja2.Environment(
         loader=folder,

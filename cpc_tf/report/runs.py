@@ -218,7 +218,7 @@ class Run(collections.UserDict):
         return self.read(name).decode("utf-8", "replace")
 
     def png(self, name: str) -> bytes:
-        """Returns a picture of the run; b'' if it has none."""
+        """Returns an image of the run; b'' if it has none."""
         content = self.read(name)
         return content if content[1:4] == b"PNG" else b""
 

@@ -12,12 +12,12 @@ from cpc_tf.report.blocks import FigureBlock, Part
 from cpc_tf.report.prose import sentences
 from cpc_tf.report.runs import Run, is_number
 
-BINS, LEAST = 10, 10  # at most so many points, each of at least so many pictures
+BINS, LEAST = 10, 10  # at most so many points, each of at least so many images
 SURE = 90  # percent
 
 
 def trust(run: Run, predictions: Predictions | None) -> list[Part]:
-    """Returns the part with the diagram; none of fewer than 20 pictures, or without their
+    """Returns the part with the diagram; none of fewer than 20 images, or without their
     probabilities.
     """
     if (
@@ -50,7 +50,7 @@ def trust(run: Run, predictions: Predictions | None) -> list[Part]:
 
 
 def reliability(predictions: Predictions) -> list[tuple[float, float, float, float, int]]:
-    """Returns (mean probability, share that is right, ends of its 95 % interval, pictures) of bins
+    """Returns (mean probability, share that is right, ends of its 95 % interval, images) of bins
     of as many each.
     """
     order = np.argsort(predictions.probabilities, kind="stable")

@@ -85,7 +85,7 @@ class TrainingConfig(Settings):
             raise ConfigError(
                 "batch_size",
                 self.batch_size,
-                f"more than the {images} pictures to train on; --batch_size={images} or less would do",
+                f"more than the {images} images to train on; --batch_size={images} or less would do",
             )
 
     def check(self):
@@ -106,11 +106,11 @@ class TrainingConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class LabelledTrainingConfig(TrainingConfig):
-    """For tasks that learn from labels: without a batch size or a length, both follow from the number of pictures."""
+    """For tasks that learn from labels: without a batch size or a length, both follow from the number of images."""
 
     batch_size: int = count(
         0,
-        "Images per step, over all replicas; 0: a power of two that the pictures to train on are enough for",
+        "Images per step, over all replicas; 0: a power of two that the images to train on are enough for",
         unit="images",
         minimum=0,
         maximum=2**20,
@@ -127,7 +127,7 @@ class LabelledTrainingConfig(TrainingConfig):
     )
     train_epochs: float = setting(
         0,
-        "Length of training; 0: --train_steps decides. If both are 0, it follows from the number of pictures",
+        "Length of training; 0: --train_steps decides. If both are 0, it follows from the number of images",
         unit="epochs",
         minimum=0,
         maximum=1e6,
@@ -142,7 +142,7 @@ class LabelledTrainingConfig(TrainingConfig):
 
 @dataclasses.dataclass(frozen=True)
 class UsualTraining:
-    """A task's defaults of batch size and length, which follow from the number of pictures."""
+    """A task's defaults of batch size and length, which follow from the number of images."""
 
     batch: int  # the largest one
     epochs: float

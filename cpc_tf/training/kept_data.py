@@ -98,7 +98,7 @@ def keep_intensity_range(workdir: Workdir, range_now: tuple[float, float] | None
         raise ConfigError(
             "workdir",
             workdir.path,
-            f"the run began with {_range_text(before)} as the values of 16-bit pictures, and the files of --dataset "
+            f"the run began with {_range_text(before)} as the values of 16-bit images, and the files of --dataset "
             f"now give {_range_text(range_now)}; put the files back as they were, or take another --workdir",
         )
 
@@ -137,7 +137,7 @@ def differences(before: Mapping[str, Inventory], now: Mapping[str, Inventory]) -
 
 
 def _changed_files(pairs: Mapping[str, tuple[Inventory, Inventory]]) -> list[str]:
-    """Describes the changes in all splits together: a picture more may move others from one to the other."""
+    """Describes the changes in all splits together: an image more may move others from one to the other."""
     olds = _placed({flag: one["files"] for flag, (one, _) in pairs.items()})
     news = _placed({flag: other["files"] for flag, (_, other) in pairs.items()})
     (marked,) = {pair[1]["marked"] for pair in pairs.values()}

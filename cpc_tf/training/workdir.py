@@ -166,7 +166,7 @@ class Workdir:
         values = usual.settings(
             images, strategy.num_replicas_in_sync, self.config.training.batch_size
         )
-        self.config, line = derived(self.config, values, f"{images} pictures")
+        self.config, line = derived(self.config, values, f"{images} images")
         if line and self.chief and tell:
             print(line, flush=True)
         self.config.training.refuse_large_batch(images * max(1, views))

@@ -1,1 +1,1 @@
-"""What uses trained models: the Python API and the commands about pictures."""
+"""What uses trained models: the Python API and the commands about images."""

@@ -49,13 +49,13 @@ def pretrain(
     verbose: bool = False,
     **settings: Any,
 ) -> Encoder:
-    """Pre-trains an encoder on pictures without labels, and exports it to WORKDIR/module.
+    """Pre-trains an encoder on images without labels, and exports it to WORKDIR/module.
 
     If it is stopped, the same call goes on from the last checkpoint. Ctrl-C saves the step and raises
     KeyboardInterrupt.
 
     Args:
-      pictures: a folder of pictures, or several; None: the data set of the preset, for 'photos' the photographs that
+      images: a folder of images, or several; None: the data set of the preset, for 'photos' the photographs that
         come with cpc_tf.
       workdir: directory of the run.
       preset: name of a preset, such as 'imagenette/pretrain_128px'; 'photos' is 'photos/pretrain'. None: the paper's
@@ -68,7 +68,7 @@ def pretrain(
       The encoder.
 
     Raises:
-      ConfigError: a setting or a picture cannot work, or the directory holds another run.
+      ConfigError: a setting or an image cannot work, or the directory holds another run.
       RunEnded: training diverged, memory was exhausted, or something could not be written.
 
     Example:
@@ -83,7 +83,7 @@ def pretrain(
     values: dict[str, Any] = {"workdir": workdir, "train_steps": steps}
     if pictures is not None:
         folders = [pictures] if isinstance(pictures, (str, os.PathLike)) else list(pictures)
-        # The probe of a preset needs labels of its own pictures.
+        # The probe of a preset needs labels of its own images.
         values.update(unlabelled=folders, split="train", probe_every=0)
     preset = preset_of(preset, "pretrain") if preset else None
     config = settings_of(PretrainConfig, preset, {**values, **settings})
@@ -101,14 +101,14 @@ def classify(
     verbose: bool = False,
     **settings: Any,
 ) -> Model:
-    """Trains a classifier on labelled pictures in a minute, and writes it to WORKDIR/classifier.
+    """Trains a classifier on labelled images in a minute, and writes it to WORKDIR/classifier.
 
     It is a logistic regression on the features of an encoder, trained on all labels. WORKDIR/result.json has its
     accuracy by cross-validation. A classifier that is there already is replaced.
 
     Args:
-      labelled: a folder with a folder of pictures for each class; with `labels`, any folder.
-      labels: a CSV file with the columns file and label, for pictures that are not sorted into folders. Pictures
+      labelled: a folder with a folder of images for each class; with `labels`, any folder.
+      labels: a CSV file with the columns file and label, for images that are not sorted into folders. Images
         without a label help where labels are few.
       encoder: as loaded, directory of its module, or name of a released one; None: 'imagenette_128px'.
       workdir: directory of the classifier.
@@ -119,7 +119,7 @@ def classify(
       The classifier.
 
     Raises:
-      ConfigError: a setting or a picture cannot work, there are fewer than two classes, or the directory holds another
+      ConfigError: a setting or an image cannot work, there are fewer than two classes, or the directory holds another
         kind of run.
       NotWritten: something cannot be written.
 
@@ -169,10 +169,10 @@ def train_classifier(
     If it is stopped, the same call goes on. WORKDIR/result.json has the figures of the test.
 
     Args:
-      labelled: a folder with a folder of pictures for each class, below 'train' and 'val' if it has a test split; else
-        the test is a fifth of the pictures. With `labels`, any folder. None: the data set of the preset.
+      labelled: a folder with a folder of images for each class, below 'train' and 'val' if it has a test split; else
+        the test is a fifth of the images. With `labels`, any folder. None: the data set of the preset.
       encoder: loaded, or the directory of its module.
-      labels: a CSV file with the columns file and label, for pictures that are not sorted into folders.
+      labels: a CSV file with the columns file and label, for images that are not sorted into folders.
       workdir: directory of the run.
       preset: name of a preset of linear or efficient: 'imagenette/linear' trains a linear classifier on the frozen
         encoder; 'imagenette/efficient' and, for encoders of 128 px, 'imagenette/efficient_128px' are for few labels
@@ -228,17 +228,17 @@ def predict(
     verbose: bool = False,
     **settings: Any,
 ) -> list[Record]:
-    """Predicts pictures, and writes the outputs of `cpc-tf predict` that the settings name.
+    """Predicts images, and writes the outputs of `cpc-tf predict` that the settings name.
 
     Args:
       model: loaded, or the directory of an exported classifier or detector.
-      pictures: a folder (with all below it), a file, a list of files, an array uint8 or float in [0, 1] of shape
+      images: a folder (with all below it), a file, a list of files, an array uint8 or float in [0, 1] of shape
         [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
       verbose: whether to print progress to stderr.
       **settings: any setting of `cpc-tf predict --help`, such as `output="predictions.csv"` or `sheet="sheet.png"`.
 
     Returns:
-      A named tuple for each picture. Of a classifier: `file`, `labels` and `probabilities` of the most probable
+      A named tuple for each image. Of a classifier: `file`, `labels` and `probabilities` of the most probable
       classes, best first, `label` and `confidence` of the first, `error` if it could not be read, else ''. Of a
       detector: `file`, `height`, `width`, `boxes`, `error`.
 
@@ -265,20 +265,20 @@ def embed(
     verbose: bool = False,
     **settings: Any,
 ) -> Embedding:
-    """Encodes pictures; as settings ask, writes features, a map, near duplicates, and which pictures to label first.
+    """Encodes images; as settings ask, writes features, a map, near duplicates, and which images to label first.
 
     Args:
       encoder: loaded, or the directory of its module.
-      pictures: those of `predict`.
+      images: those of `predict`.
       verbose: whether to print progress to stderr.
       **settings: any setting of `cpc-tf embed --help`, such as `output="features.npz"` or `map="map.png"`.
 
     Returns:
-      `names` of the pictures, `features` float32 [N, D], `broken` {name: reason} of those that cannot be read, and
+      `names` of the images, `features` float32 [N, D], `broken` {name: reason} of those that cannot be read, and
       `what`, a description of the features.
 
     Raises:
-      ConfigError: a setting cannot work, or no picture can be read.
+      ConfigError: a setting cannot work, or no image can be read.
       NotWritten: an output cannot be written.
 
     Example:
@@ -354,7 +354,7 @@ def preset_of(name: str, task: str) -> str:
 
 
 def _path(images: Images) -> str | os.PathLike[str]:
-    """Returns the folder or file of pictures, for --pictures; '' for a list and for arrays."""
+    """Returns the folder or file of images, for --pictures; '' for a list and for arrays."""
     return images if isinstance(images, (str, os.PathLike)) else ""
 
 

@@ -1,4 +1,4 @@
-"""`cpc-tf classify`: a classifier from labelled pictures, checked as a module, and what is on new pictures."""
+"""`cpc-tf classify`: a classifier from labelled images, checked as a module, and what is on new images."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def main(config: ClassifyConfig) -> None:
 def classify(
     config: ClassifyConfig, tell: Tell = lambda line: None, images: Images | None = None
 ) -> tuple[dict[str, Any], list[Record]]:
-    """Trains a classifier on all labels, says how good it is, and predicts new pictures.
+    """Trains a classifier on all labels, says how good it is, and predicts new images.
 
     Args:
       config: the settings.
       tell: gets lines for the user.
-      images: new pictures; None: those of the settings.
+      images: new images; None: those of the settings.
 
     Returns:
-      The content of result.json, and a `Prediction` of each new picture, in order.
+      The content of result.json, and a `Prediction` of each new image, in order.
 
     Raises:
-      ConfigError: as `learn`, or the directory holds another kind of run, or the new pictures or the output cannot be
+      ConfigError: as `learn`, or the directory holds another kind of run, or the new images or the output cannot be
         used, which is found out before the training.
       NotWritten: something cannot be written.
       NotVerified: the module does not compute what was trained; one of an earlier run stays, with its own figures in
@@ -83,7 +83,7 @@ def classify(
         records = predict(replace(prediction, model=model), tell, images=images)
         for what, path in {"predictions": config.output, "sheet": config.sheet}.items():
             if path and path != STDOUT:
-                tell(f"{path}: the {what} of {len(records)} pictures")
+                tell(f"{path}: the {what} of {len(records)} images")
         return result, records
 
 

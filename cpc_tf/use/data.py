@@ -1,12 +1,12 @@
-"""Prints what is understood of pictures and their labels or boxes before anything trains, and writes it as a table.
+"""Prints what is understood of images and their labels or boxes before anything trains, and writes it as a table.
 
     cpc-tf data --labelled=my_pictures --labels=labels.csv --output=understood.csv
     cpc-tf data --boxes=my_boxes --encoder=imagenette_128px
 
 Of boxes it also prints how large the objects are, and how a detector would be shown them. With an encoder it looks for
-pictures of one split that are nearly those of another: a test on such says too much.
+images of one split that are nearly those of another: a test on such says too much.
 
-The table has a line for each picture: file, split, label, group, the file that it is a copy of, its size as shown, and
+The table has a line for each image: file, split, label, group, the file that it is a copy of, its size as shown, and
 its bytes. It can be given back as --labels.
 """
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from cpc_tf.data.decode import IntensityRange
     from cpc_tf.data.table import Table
 
-_NEAR = 0.95  # cosine of centred features from which pictures are nearly the same, as of `cpc-tf embed --duplicates`
-_BATCH, _BLOCK = 64, 4096  # pictures that are encoded, and whose features are in memory, at a time
-_WIDTH = 256  # of the features that are kept: a gigabyte for a million pictures
+_NEAR = 0.95  # cosine of centred features from which images are nearly the same, as of `cpc-tf embed --duplicates`
+_BATCH, _BLOCK = 64, 4096  # images that are encoded, and whose features are in memory, at a time
+_WIDTH = 256  # of the features that are kept: a gigabyte for a million images
 
 
 @dataclasses.dataclass(frozen=True)
 class ListingConfig(Settings):
-    """Pictures, and where the table goes."""
+    """Images, and where the table goes."""
 
-    output: str = setting("", "CSV file to write, with a line for each picture; empty: none")
+    output: str = setting("", "CSV file to write, with a line for each image; empty: none")
     boxes: str = setting(
         "",
-        "Folder of pictures and their boxes, instead of --dataset: VOC's, COCO's, YOLO's or a table is found",
+        "Folder of images and their boxes, instead of --dataset: VOC's, COCO's, YOLO's or a table is found",
     )
     encoder: str = setting(
         "",
-        "Module whose features tell which pictures of one split are nearly those of another; empty: not looked for",
+        "Module whose features tell which images of one split are nearly those of another; empty: not looked for",
         path=True,
     )
     data: PicturesConfig = PicturesConfig()
@@ -53,7 +53,7 @@ def listing(config: ListingConfig) -> None:
     """Prints counts of each class and split, sizes, broken files, the range of values, copies, groups, and objects.
 
     Raises:
-      ConfigError: as a training on these pictures; no folder is named; the table cannot be written.
+      ConfigError: as a training on these images; no folder is named; the table cannot be written.
     """
     # TensorFlow, which settings do without.
     import numpy as np
@@ -81,7 +81,7 @@ def listing(config: ListingConfig) -> None:
     present = np.flatnonzero(table.paths != "").tolist()
     rows, intensity_range, sizes = check.usable(table, present, data.sixteen_bit)
     if broken := sorted({*present} - {*rows}):
-        be = f"{len(broken)} of {len(present)} pictures are broken or huge and will be left out"
+        be = f"{len(broken)} of {len(present)} images are broken or huge and will be left out"
         say(f"{be}: {listed(table.names[broken].tolist())}")
     split_of: dict[int, list[str]] = {row: [] for row in present}
     for split, own in table.splits.items():
@@ -93,17 +93,17 @@ def listing(config: ListingConfig) -> None:
         say(f"height x width: from {least} to {most} px, median {middle} px")
     if intensity_range:
         low, high = intensity_range
-        say(f"pictures of more than 8 bits: values of {low:g} to {high:g} become 0 to 255")
+        say(f"images of more than 8 bits: values of {low:g} to {high:g} become 0 to 255")
     copies = draws.same_pictures(table, rows)
     if again := [row for row, first in copies.items() if row != first]:
         pairs = [f"{table.names[row]} ({table.names[copies[row]]})" for row in again[:3]]
-        be = "pictures are copies of others" if len(again) > 1 else "picture is a copy of another"
+        be = "images are copies of others" if len(again) > 1 else "image is a copy of another"
         say(f"{len(again)} {be}, e.g. {', '.join(pairs)}")
     for line in draws.other_labels(table, {row: texts[row] for row in rows if texts[row]}):
         say(line)
     if groups := collections.Counter(table.group_of(rows).values()):
         many = "s" * (len(groups) > 1)
-        say(f"{sum(groups.values())} pictures are in {len(groups)} group{many} of --labels")
+        say(f"{sum(groups.values())} images are in {len(groups)} group{many} of --labels")
     if config.encoder:
         say(
             _near_copies(
@@ -134,11 +134,11 @@ def listing(config: ListingConfig) -> None:
             )
         )
         write_file(config.output, csv_lines([header, *cells]))
-        print(f"done: {config.output} ({len(rows)} pictures)")
+        print(f"done: {config.output} ({len(rows)} images)")
 
 
 def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
-    """Returns pictures in folders, the label of each as --labels has it, and lines on their splits and classes."""
+    """Returns images in folders, the label of each as --labels has it, and lines on their splits and classes."""
     from cpc_tf.data import classes, pool
 
     table = pool.table_of(data)
@@ -154,7 +154,7 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
         of = f" of {classes.described(dict(sorted(counts.items())))}" if counts else ""
         bare = sum(not texts[row] for row in rows)
         lines.append(
-            f"{split}: {len(rows)} pictures{of}{f'; {bare} without a label' if bare else ''}"
+            f"{split}: {len(rows)} images{of}{f'; {bare} without a label' if bare else ''}"
         )
     lines += [*table.notes, *known.lines]
     if known.trouble:
@@ -220,13 +220,13 @@ def _uses(data: PicturesConfig) -> list[str]:
 
 
 def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
-    """Returns pictures with boxes, the classes of each, and lines on their splits and objects."""
+    """Returns images with boxes, the classes of each, and lines on their splits and objects."""
     from cpc_tf.boxes import catalog as boxes
     from cpc_tf.data import classes
 
     if not data.ref.has_boxes:
         raise ConfigError(
-            f"{data.flag}: does not name your own pictures; name them by --labelled=FOLDER, --unlabelled=FOLDER or "
+            f"{data.flag}: does not name your own images; name them by --labelled=FOLDER, --unlabelled=FOLDER or "
             "--dataset=folder:PATH, voc:PATH, coco:PATH, yolo:PATH or csv:PATH"
         )
     folder = boxes.read(data)
@@ -239,7 +239,7 @@ def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
         without = f"; {absent} without a readable annotation" if absent else ""
         described = classes.described(dict(sorted(counts.items())))
         lines.append(
-            f"{split}: {len(rows)} pictures, {sum(counts.values())} boxes of {described}{without}"
+            f"{split}: {len(rows)} images, {sum(counts.values())} boxes of {described}{without}"
         )
     return (
         table,
@@ -249,7 +249,7 @@ def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
 
 
 def _objects(data: PicturesConfig, folder: Annotated) -> str:
-    """Returns a line on the sizes of the objects to learn, in the pictures and as `cpc-tf detect` would show them."""
+    """Returns a line on the sizes of the objects to learn, in the images and as `cpc-tf detect` would show them."""
     import numpy as np
 
     from cpc_tf.boxes import catalog as boxes
@@ -275,7 +275,7 @@ def _near_copies(
     split_of: dict[int, list[str]],
     intensity_range: IntensityRange | None,
 ) -> str:
-    """Returns a line on the pictures that are nearly those of another split, by their features."""
+    """Returns a line on the images that are nearly those of another split, by their features."""
     import numpy as np
 
     from cpc_tf.data.table import is_test
@@ -288,14 +288,14 @@ def _near_copies(
     )  # each is compared with those before it
     kinds = list(dict.fromkeys(frozenset(split_of[row]) for row in rows))
     if len(kinds) < 2:
-        return "no other split to look for nearly the same pictures in"
+        return "no other split to look for nearly the same images in"
     files = table.names[rows].tolist()
     opened = Encoder(encoder)
     known = opened.intensity_range or intensity_range
     cached = feature_cache.encoded(opened, table.root, table.paths[rows], known, _BATCH)
     places = cached.sound
     if not places:
-        return "none of the pictures can be read"
+        return "none of the images can be read"
     kept = [
         _projected(cached.features[cached.rows[start : start + _BLOCK]])
         for start in range(0, len(places), _BLOCK)
@@ -305,10 +305,10 @@ def _near_copies(
     pairs = repeats(normalized(np.concatenate(kept)), _NEAR, kind_of, apart)
     if not pairs:
         return (
-            f"no picture is nearly one of another split (cosine of their features below {_NEAR:g})"
+            f"no image is nearly one of another split (cosine of their features below {_NEAR:g})"
         )
     some = [f"{files[places[i]]} ({files[places[j]]}, {cosine:.2f})" for i, j, cosine in pairs[:3]]
-    be = "pictures are nearly ones" if len(pairs) > 1 else "picture is nearly one"
+    be = "images are nearly ones" if len(pairs) > 1 else "image is nearly one"
     return f"{len(pairs)} {be} of another split (cosine of their features at least {_NEAR:g}), e.g. {', '.join(some)}"
 
 

@@ -1,4 +1,4 @@
-"""`cpc-tf embed`: from pictures to features, and to a map, neighbours, near duplicates and pictures to label first."""
+"""`cpc-tf embed`: from images to features, and to a map, neighbours, near duplicates and images to label first."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ QUERIES, NEAREST, SIDE = (
     20,
     8,
     128,
-)  # rows, neighbours and px of a picture on the sheet of neighbours
+)  # rows, neighbours and px of an image on the sheet of neighbours
 LABEL_COLUMNS = ("file", "label")
-_LETTERS = 18  # of a name on the sheet, as wide as its picture
-_THUMBNAIL = 64  # px of a picture on the map
+_LETTERS = 18  # of a name on the sheet, as wide as its image
+_THUMBNAIL = 64  # px of an image on the map
 Tell = Callable[[str], None]
 
 
 class Embedding(NamedTuple):
-    """Features of pictures.
+    """Features of images.
 
     Attributes:
-      names: of the pictures that could be read, see `pictures.find`.
+      names: of the images that could be read, see `pictures.find`.
       features: float32 [N, D], a row for each.
-      broken: name -> why a picture could not be read.
+      broken: name -> why an image could not be read.
       what: a description of the features.
     """
 
@@ -60,7 +60,7 @@ class Embedding(NamedTuple):
 def main(config: EmbedConfig) -> None:
     """The command `cpc-tf embed`."""
     done = embed(config, functools.partial(print, file=sys.stderr, flush=True))
-    print(f"done: {len(done.names)} pictures")
+    print(f"done: {len(done.names)} images")
 
 
 def embed(
@@ -69,16 +69,16 @@ def embed(
     encoder: Encoder | None = None,
     images: Images | None = None,
 ) -> Embedding:
-    """Encodes pictures and writes what the settings ask for.
+    """Encodes images and writes what the settings ask for.
 
     Args:
       config: the settings; without any output, nothing is written.
       progress: gets lines on what is done and its results; None: no one does.
       encoder: an open encoder; None: that of the settings.
-      images: pictures; None: those of the settings.
+      images: images; None: those of the settings.
 
     Raises:
-      ConfigError: the encoder, the pictures or the output cannot be used, or no picture can be read.
+      ConfigError: the encoder, the images or the output cannot be used, or no image can be read.
       NotWritten: an output cannot be written.
     """
     tell = progress or (lambda line: None)
@@ -93,7 +93,7 @@ def embed(
     if not indices:
         raise ConfigError("pictures", config.pictures, f"none can be read: {_reasons(broken)}")
     if broken:
-        tell(f"{len(broken)} of {len(files)} pictures are left out: {_reasons(broken)}")
+        tell(f"{len(broken)} of {len(files)} images are left out: {_reasons(broken)}")
     all_files, files = files, files.take(indices)
     if config.output:
         write_features(config.output, files.names, features, broken, config.encoder, encoder.what)
@@ -106,16 +106,16 @@ def embed(
         least = (
             f"a cosine similarity of at least {config.duplicate_similarity:g} of centred features"
         )
-        tell(f"{config.duplicates}: {len(pairs)} pictures repeat an earlier one ({least})")
+        tell(f"{config.duplicates}: {len(pairs)} images repeat an earlier one ({least})")
     if config.to_label:
         labelled = [i for i, name in enumerate(files.names) if name in classes]
         to_label = farthest_first(normal, config.to_label, labelled)
         write_table(config.to_label_output, LABEL_COLUMNS, [(files.names[i], "") for i in to_label])
         beside = f", beside the {len(labelled)} that have a label" if labelled else ""
-        tell(f"{config.to_label_output}: {len(to_label)} pictures to label first{beside}")
+        tell(f"{config.to_label_output}: {len(to_label)} images to label first{beside}")
     if config.map:
         write_file(config.map, draw_map(config, files, features, classes))
-        tell(f"{config.map}: a map of the pictures")
+        tell(f"{config.map}: a map of the images")
     if queries:
         first = queries.take(range(min(len(queries), QUERIES)))
         intensity_range = all_files.intensity_range
@@ -130,7 +130,7 @@ def embed(
             draw_neighbours([*zip(pictures.thumbnails(first, SIDE), first.names, near)], files),
         )
         part = f" (of the first {QUERIES} of {len(queries)})" if len(queries) > QUERIES else ""
-        tell(f"{config.sheet}: the nearest pictures of {config.neighbours}{part}")
+        tell(f"{config.sheet}: the nearest images of {config.neighbours}{part}")
     return Embedding(files.names, features, broken, encoder.what)
 
 
@@ -164,7 +164,7 @@ def _classes(path: str, names: list[str], pictures: str) -> dict[str, tuple[str,
         raise ConfigError(
             "labels",
             path,
-            f"none of its files is a picture of --pictures, e.g. {listed(matched.absent)}",
+            f"none of its files is an image of --pictures, e.g. {listed(matched.absent)}",
         )
     classes = {
         name: tuple(text for text in row or () if not is_nothing(text))
@@ -180,14 +180,14 @@ def _encode(
     batch_size: int,
     intensity_range: IntensityRange | None = None,
 ) -> tuple[list[int], np.ndarray, dict[str, str]]:
-    """Returns the indices of the pictures that can be read, their features float32 [N, D], and why others cannot.
+    """Returns the indices of the images that can be read, their features float32 [N, D], and why others cannot.
 
     Args:
       encoder: whose features.
-      files: the pictures.
+      files: the images.
       root: their folder, whose features are kept in the cache; '': they are in no folder.
-      batch_size: pictures encoded at a time.
-      intensity_range: of pictures of more than 8 bits if the encoder has none; None: their own.
+      batch_size: images encoded at a time.
+      intensity_range: of images of more than 8 bits if the encoder has none; None: their own.
     """
     known = encoder.intensity_range or intensity_range or files.intensity_range
     if root:
@@ -197,7 +197,7 @@ def _encode(
 
     indices, blocks, broken = [], [], {}
     progress = Progress(len(files))
-    with waiting_for("encoding pictures", progress):
+    with waiting_for("encoding images", progress):
         for batch, features in encoder.steps(files, batch_size, known):
             indices += batch.indices.tolist()
             blocks += [features] if len(features) else []
@@ -207,13 +207,13 @@ def _encode(
 
 
 def _folder(config: EmbedConfig, images: Images | None) -> str:
-    """Returns the folder of pictures on a disk that the settings name; '' for a list of files and for arrays."""
+    """Returns the folder of images on a disk that the settings name; '' for a list of files and for arrays."""
     path = os.path.expanduser(config.pictures)
     return path.rstrip("/") or "/" if images is None and os.path.isdir(path) else ""
 
 
 def _reasons(broken: Mapping[str, str]) -> str:
-    """Returns the first broken pictures with their reasons, on a line."""
+    """Returns the first broken images with their reasons, on a line."""
     return listed([f"{name} ({why})" for name, why in broken.items()])
 
 
@@ -259,7 +259,7 @@ def write_table(path: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 def draw_map(
     config: EmbedConfig, files: Pictures, features: np.ndarray, classes: dict[str, tuple[str, ...]]
 ) -> bytes:
-    """Returns a PNG with a map of evenly spaced pictures, in the colours of their classes."""
+    """Returns a PNG with a map of evenly spaced images, in the colours of their classes."""
     indices = np.arange(0, len(features), -(-len(features) // embedding_map.MOST))
     files = files.take(indices)
     firsts = [
@@ -303,7 +303,7 @@ def draw_neighbours(
             for axis in line[1 + len(near) :]:
                 axis.set_visible(False)
         canvas.suptitle(
-            "Framed: the pictures asked for. Then the nearest, with their cosine similarity.",
+            "Framed: the images asked for. Then the nearest, with their cosine similarity.",
             fontsize=10,
         )
 

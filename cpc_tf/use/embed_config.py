@@ -1,12 +1,12 @@
-"""Turns pictures into features with an encoder, and shows what features tell of pictures without labels.
+"""Turns images into features with an encoder, and shows what features tell of images without labels.
 
     cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --output=features.npz --map=map.png
     cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --to_label=60 --duplicates=repeats.csv
     cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --neighbours=one.jpg
 
 Features: the mean of the feature map of a module of `cpc-tf export`, or of the output of another TF-Hub module, over the
-whole picture and its mirror image, as in `cpc-tf classify` and `label`. Those of a folder are kept in the cache. A
-broken picture is named and left out.
+whole image and its mirror image, as in `cpc-tf classify` and `label`. Those of a folder are kept in the cache. A
+broken image is named and left out.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class EmbedConfig(Settings):
 
     encoder: str = setting(
         "",
-        f"Encoder that turns pictures into features: {MODULE}",
+        f"Encoder that turns images into features: {MODULE}",
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     pictures: str = setting(
-        "", f"Pictures to encode: {PICTURES} for such a list on standard input", needed=PICTURES
+        "", f"Images to encode: {PICTURES} for such a list on standard input", needed=PICTURES
     )
     output: str = setting(
         "", f"File of the features with the names of the files: {', '.join(FORMATS)}; empty: none"
     )
-    batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000)
+    batch_size: int = count(64, "Images encoded at a time", unit="images", maximum=10_000)
     image_size: int = side(
-        224, "Side of the pictures for a third-party module; ours come with their own sizes"
+        224, "Side of the images for a third-party module; ours come with their own sizes"
     )
-    map: str = setting("", "PNG to draw with similar pictures near each other; empty: none")
+    map: str = setting("", "PNG to draw with similar images near each other; empty: none")
     map_method: str = setting(
         "pca",
         "How the map is made: 'pca' (directions of largest variance) or 'tsne' (t-SNE keeps neighbours together)",
@@ -48,24 +48,24 @@ class EmbedConfig(Settings):
     )
     labels: str = setting(
         "",
-        "CSV file with the classes of pictures (lines such as pictures/1.jpg,cat), for --map and --to_label",
+        "CSV file with the classes of images (lines such as pictures/1.jpg,cat), for --map and --to_label",
     )
     neighbours: str = setting(
-        "", "Pictures, as for --pictures, whose nearest ones --sheet shows; empty: none"
+        "", "Images, as for --pictures, whose nearest ones --sheet shows; empty: none"
     )
     sheet: str = setting("neighbours.png", "PNG that --neighbours draws")
     duplicates: str = setting(
-        "", "CSV to write with pictures that nearly repeat an earlier one; empty: none"
+        "", "CSV to write with images that nearly repeat an earlier one; empty: none"
     )
     duplicate_similarity: float = setting(
         0.95, "Least cosine similarity of centred features for --duplicates", minimum=-1, maximum=1
     )
     to_label: int = count(
-        0, "How many pictures --to_label_output names; 0: it is not written", minimum=0
+        0, "How many images --to_label_output names; 0: it is not written", minimum=0
     )
     to_label_output: str = setting(
         "to_label.csv",
-        "CSV (file,label) to fill in, with the pictures that are best labelled first",
+        "CSV (file,label) to fill in, with the images that are best labelled first",
     )
     seed: int = count(0, "Seed of t-SNE and of an untrained --encoder=random:MODULE", minimum=0)
 

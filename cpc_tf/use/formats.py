@@ -28,7 +28,7 @@ PART = ".part"  # ending of an output that still grows
 
 
 def check(config: PredictConfig, model: Model, names: Sequence[str]) -> None:
-    """Raises ConfigError if the outputs of the settings do not go with the model or with the names of the pictures."""
+    """Raises ConfigError if the outputs of the settings do not go with the model or with the names of the images."""
     if not model.is_detector:
         if config.drawn:
             raise ConfigError(
@@ -219,8 +219,8 @@ def coco(records: Sequence[Detected], ids: Ids) -> str:
     `pycocotools.coco.COCO(file)` reads it; `loadRes` of the true boxes takes the annotations, if the ids are theirs.
 
     Args:
-      records: of all pictures.
-      ids: of these pictures and of the classes.
+      records: of all images.
+      ids: of these images and of the classes.
     """
     images, annotations = [], []
     for number, record in zip(ids.images, records):
@@ -243,7 +243,7 @@ def coco(records: Sequence[Detected], ids: Ids) -> str:
 
 
 def voc(record: Detected) -> str:
-    """Returns VOC's XML of a picture: its pixels count from 1, the last one belongs to a box.
+    """Returns VOC's XML of an image: its pixels count from 1, the last one belongs to a box.
 
     Many readers take whole numbers only, and the elements of an object by their places: the score comes last.
     """
@@ -280,10 +280,10 @@ def _pixels(low: float, high: float, side: int) -> tuple[int, int]:
 
 
 def yolo(record: Detected, number_of: Mapping[str, int], scores: bool = False) -> str:
-    """Returns YOLO's lines of a picture, one a box: its class, centre and size in parts of the picture, and its score.
+    """Returns YOLO's lines of an image, one a box: its class, centre and size in parts of the image, and its score.
 
     Args:
-      record: of a picture that could be read; without boxes there are no lines.
+      record: of an image that could be read; without boxes there are no lines.
       number_of: {class: its number}.
       scores: whether the score is behind the box, which readers of labels refuse.
     """
@@ -304,31 +304,31 @@ def yolo_names(class_names: Sequence[str]) -> dict[str, str]:
 
 
 def place(folder: str, name: str, ending: str) -> str:
-    """Returns where a file about the picture `name` goes below a folder: at the same place, with another ending."""
+    """Returns where a file about the image `name` goes below a folder: at the same place, with another ending."""
     parts = [part for part in name.split("/") if part not in ("", ".", "..")]
     return os.path.join(folder, os.path.splitext("/".join(parts))[0] + ending)
 
 
 class Ids(NamedTuple):
-    """The ids of the pictures, in their order, and of the classes."""
+    """The ids of the images, in their order, and of the classes."""
 
     images: list[int]
     categories: dict[str, int]
 
 
 def read_ids(path: str, files: Sequence[str], model: Model) -> Ids:
-    """Returns the ids for pictures and the classes of a detector.
+    """Returns the ids for images and the classes of a detector.
 
     Classes have the ids of --coco_ids, or else of the COCO JSON that the detector learned from; without either, both
     count from 1.
 
     Args:
       path: the value of --coco_ids, '' for none.
-      files: names of the pictures.
+      files: names of the images.
       model: the detector.
 
     Raises:
-      ConfigError: the file cannot be read, or lacks a picture or a class, or has a picture twice.
+      ConfigError: the file cannot be read, or lacks an image or a class, or has an image twice.
     """
     if not path:
         ids = model.category_ids
@@ -351,7 +351,7 @@ def read_ids(path: str, files: Sequence[str], model: Model) -> Ids:
 
 
 def _image_ids(path: str, images: Sequence[tuple[str, Any]], files: Sequence[str]) -> list[Any]:
-    """Returns the id of each picture: of the image with its path, or else with its name, if only one has it."""
+    """Returns the id of each image: of the image with its path, or else with its name, if only one has it."""
     by_path, by_name = collections.defaultdict(list), collections.defaultdict(list)
     for name, number in images:
         by_path[name].append(number)
@@ -371,13 +371,13 @@ def _image_ids(path: str, images: Sequence[tuple[str, Any]], files: Sequence[str
     ):
         if wrong:
             raise ConfigError(
-                f"--coco_ids={path}: {len(wrong)} of {len(files)} pictures {problem}: {listed(wrong)}"
+                f"--coco_ids={path}: {len(wrong)} of {len(files)} images {problem}: {listed(wrong)}"
             )
     numbers = [first for first, *_ in candidates]
     counts = collections.Counter(numbers)
     if twice := [file for file, number in zip(files, numbers) if counts[number] > 1]:
         raise ConfigError(
-            f"--coco_ids={path}: several pictures are one of its images: {listed(twice)}"
+            f"--coco_ids={path}: several images are one of its images: {listed(twice)}"
         )
     return numbers
 

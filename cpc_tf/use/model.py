@@ -1,4 +1,4 @@
-"""A classifier or a detector of `cpc-tf export`: opened from its directory, and its predictions of pictures."""
+"""A classifier or a detector of `cpc-tf export`: opened from its directory, and its predictions of images."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from cpc_tf.data.pictures import Batch, Images, Pictures
 from cpc_tf.encoders import saved_model
 from cpc_tf.evaluation.label_kinds import is_multi_label
 
-BEST = 3  # classes of a picture that a classifier names
+BEST = 3  # classes of an image that a classifier names
 _USUAL_SCORE = 0.5  # of the boxes of a detector that recommends none
 _LEAST_PROBABILITY = 0.5  # of a class that a multi-label classifier names
 
 
 class Prediction(NamedTuple):
-    """The classes of a picture.
+    """The classes of an image.
 
     Attributes:
       file: its name.
       labels: names of the most probable classes, best first; of a multi-label classifier all those with a probability
         above 0.5, which may be none.
       probabilities: one for each of the labels, in [0, 1].
-      error: why the picture could not be read, else ''.
+      error: why the image could not be read, else ''.
     """
 
     file: str
@@ -52,7 +52,7 @@ class Prediction(NamedTuple):
 
 
 class Box(NamedTuple):
-    """An object: its class, a score in [0, 1], and its corners in pixels of the picture as displayed, from 0."""
+    """An object: its class, a score in [0, 1], and its corners in pixels of the image as displayed, from 0."""
 
     label: str
     score: float
@@ -63,13 +63,13 @@ class Box(NamedTuple):
 
 
 class Detected(NamedTuple):
-    """The objects in a picture, best first.
+    """The objects in an image, best first.
 
     Attributes:
       file: its name.
-      height, width: of the picture as displayed (turned as its EXIF says), px; 0 if it could not be read.
+      height, width: of the image as displayed (turned as its EXIF says), px; 0 if it could not be read.
       boxes: the objects.
-      error: why the picture could not be read, else ''.
+      error: why the image could not be read, else ''.
     """
 
     file: str
@@ -90,7 +90,7 @@ class Detected(NamedTuple):
 
 Record = Union[Prediction, Detected]
 
-# Records of the next pictures, and beside each its image, uint8 [H, W, 3]; None for a broken one.
+# Records of the next images, and beside each its image, uint8 [H, W, 3]; None for a broken one.
 Step = tuple[list[Record], list[Union[np.ndarray, None]]]
 
 
@@ -107,8 +107,8 @@ class Model:
       least_score: as given, or the recommended one.
       class_names: in the order of the probabilities.
       is_detector: whether it finds boxes.
-      multi_label: whether a picture may have several classes.
-      intensity_range: the values that are black and white in pictures of more than 8 bits, see `decode.decode`; None
+      multi_label: whether an image may have several classes.
+      intensity_range: the values that are black and white in images of more than 8 bits, see `decode.decode`; None
         if the model does not say.
       category_ids: of the COCO JSON that a detector learned from, by name of the class.
 
@@ -174,17 +174,17 @@ class Model:
         return f"Model({self.path!r}): {', '.join(self.class_names)}"
 
     def predict(self, images: Images) -> list[Record]:
-        """Returns the predictions of pictures; see `cpc_tf.predict`."""
+        """Returns the predictions of images; see `cpc_tf.predict`."""
         return [record for records, _ in self.steps(pictures.find(images)) for record in records]
 
     def steps(
         self, files: Pictures, batch_size: int = 0, least_score: float | None = None
     ) -> Iterator[Step]:
-        """Yields the predictions of pictures, in order.
+        """Yields the predictions of images, in order.
 
         Args:
-          files: the pictures.
-          batch_size: pictures predicted at a time; 0: 32 by a classifier, 8 by a detector.
+          files: the images.
+          batch_size: images predicted at a time; 0: 32 by a classifier, 8 by a detector.
           least_score: of the boxes of a detector; None: that of the model.
         """
         if self.is_detector:
@@ -216,7 +216,7 @@ class Model:
             yield [records[i] for i in indices], [images.get(i) for i in indices]
 
     def _detected(self, files: Pictures, batch_size: int, least_score: float) -> Iterator[Step]:
-        """Pictures of one size are a batch."""
+        """Images of one size are a batch."""
         waiting: list[Batch] = []
         for batch in pictures.batches(files, tf.identity, 1, intensity_range=self.intensity_range):
             sizes = {one.images.shape for one in (*waiting, batch) if len(one.indices)}

@@ -1,4 +1,4 @@
-"""`cpc-tf predict`: from pictures and a model to records, files and drawings."""
+"""`cpc-tf predict`: from images and a model to records, files and drawings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cpc_tf.use import formats
 from cpc_tf.use.model import Box, Detected, Model, Record
 from cpc_tf.use.predict_config import COCO, PredictConfig
 
-MOST = 60  # pictures on a sheet
+MOST = 60  # images on a sheet
 SIDE = 160  # px of each
 _COLUMNS, _GAP, _TEXT = 10, 8, 13  # the last is the height of letters, px
 _REPORT_EVERY = 5  # seconds
@@ -53,19 +53,19 @@ def predict(
     model: Model | None = None,
     images: Images | None = None,
 ) -> list[Record]:
-    """Predicts pictures and writes what the settings ask for. Only `output='-'` prints.
+    """Predicts images and writes what the settings ask for. Only `output='-'` prints.
 
     Args:
       config: the settings; without any output, nothing is written.
       progress: gets lines on how far it is; None: no one does.
       model: an open model; None: that of the settings.
-      images: pictures; None: those of the settings.
+      images: images; None: those of the settings.
 
     Returns:
-      A `Prediction` or a `Detected` for each picture, in order, those with an error included.
+      A `Prediction` or a `Detected` for each image, in order, those with an error included.
 
     Raises:
-      ConfigError: the model, the pictures or an output cannot be used.
+      ConfigError: the model, the images or an output cannot be used.
       NotWritten: an output cannot be written.
     """
     tell = progress or (lambda line: None)
@@ -89,7 +89,7 @@ def predict(
             )
     broken = [f"{record.file} ({record.error})" for record in records if record.error]
     if broken:
-        tell(f"{len(broken)} of {len(files)} pictures could not be read: {listed(broken)}")
+        tell(f"{len(broken)} of {len(files)} images could not be read: {listed(broken)}")
     return records
 
 
@@ -104,7 +104,7 @@ def _with_scores(config: PredictConfig, model: Model) -> PredictConfig:
 def _predicted(
     config: PredictConfig, model: Model, files: Pictures, tell: Tell
 ) -> Iterator[list[Record]]:
-    """Yields the records of the next pictures, whose --drawn are written before."""
+    """Yields the records of the next images, whose --drawn are written before."""
     progress, told, done = Progress(len(files)), time.monotonic(), 0
     style_of = styles(model.class_names)
     for records, images in model.steps(files, config.batch_size, config.least_score):
@@ -122,7 +122,7 @@ def _predicted(
             told = time.monotonic()
             tell(f"{progress}  {progress.rate:.1f} pictures/s")
     rate = f", {progress.rate:.1f} pictures/s" if progress.rate else ""
-    tell(f"{len(files)} pictures in {duration(progress.seconds)}{rate}")
+    tell(f"{len(files)} images in {duration(progress.seconds)}{rate}")
 
 
 def _to_draw(records: list[Record], config: PredictConfig) -> list[Record]:
@@ -173,7 +173,7 @@ def boxes_on(
 
 
 def on_thumbnail(record: Detected) -> list[Box]:
-    """Returns the boxes of a picture in pixels of its thumbnail, see `pictures.thumbnails`."""
+    """Returns the boxes of an image in pixels of its thumbnail, see `pictures.thumbnails`."""
     longest = max(record.height, record.width)
     scale = SIDE / longest
     top, left = ((SIDE - side * SIDE // longest) // 2 for side in (record.height, record.width))
@@ -191,7 +191,7 @@ def on_thumbnail(record: Detected) -> list[Box]:
 
 
 def on_sheet(records: Sequence[Record]) -> list[int]:
-    """Returns the indices of the pictures of a sheet, the least sure first.
+    """Returns the indices of the images of a sheet, the least sure first.
 
     Half of them are the least sure of all, the others are evenly spaced among the rest, with the surest as the last.
     """
@@ -209,12 +209,12 @@ def on_sheet(records: Sequence[Record]) -> list[int]:
 def sheet(
     records: Sequence[Record], tiles: np.ndarray, total: int, class_names: Sequence[str]
 ) -> bytes:
-    """Returns a PNG of pictures with what was predicted of them.
+    """Returns a PNG of images with what was predicted of them.
 
     Args:
-      records: of these pictures, the least sure first.
-      tiles: the pictures as `pictures.thumbnails` makes them, uint8 [N, SIDE, SIDE, 3].
-      total: how many pictures could be read.
+      records: of these images, the least sure first.
+      tiles: the images as `pictures.thumbnails` makes them, uint8 [N, SIDE, SIDE, 3].
+      total: how many images could be read.
       class_names: of the model.
     """
     style_of = styles(class_names)
@@ -261,7 +261,7 @@ def _caption(record: Record, styles: Mapping[str, Style]) -> str:
 
 
 def _cut(pen: ImageDraw.ImageDraw, text: str, font: ImageFont.FreeTypeFont) -> str:
-    """Returns a text that is not wider than a picture."""
+    """Returns a text that is not wider than an image."""
     if pen.textlength(text, font) <= SIDE:
         return text
     while text and pen.textlength(f"{text}…", font) > SIDE:

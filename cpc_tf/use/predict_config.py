@@ -1,4 +1,4 @@
-"""Predicts pictures with a classifier or a detector of `cpc-tf export`.
+"""Predicts images with a classifier or a detector of `cpc-tf export`.
 
     cpc-tf predict --model=runs/photos/small/classifier --pictures=my_pictures --output=predictions.csv
     cpc-tf predict --model=runs/bccd/imagenette_128px/detector --pictures=my_pictures \\
@@ -6,7 +6,7 @@
     find my_pictures -name '*.jpg' | cpc-tf predict --model=runs/photos/small/classifier --pictures=- \\
       --output=-
 
-A picture that cannot be read is a row with its reason. Until all are done, rows are in predictions.csv.part.
+An image that cannot be read is a row with its reason. Until all are done, rows are in predictions.csv.part.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RECOMMENDED = -1.0  # stands for the score that a detector recommends
 
 @dataclasses.dataclass(frozen=True)
 class PredictConfig(Settings):
-    """A model, pictures, and what to write."""
+    """A model, images, and what to write."""
 
     model: str = setting(
         "",
@@ -33,17 +33,17 @@ class PredictConfig(Settings):
         needed="an exported classifier or detector, e.g. --model=runs/first/classifier",
     )
     pictures: str = setting(
-        "", f"Pictures to predict: {PICTURES} for such a list on standard input", needed=PICTURES
+        "", f"Images to predict: {PICTURES} for such a list on standard input", needed=PICTURES
     )
     output: str = setting(
         "",
         "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a detector also .json (COCO) or "
-        "a folder (a file a picture, see --boxes_format); empty: none",
+        "a folder (a file an image, see --boxes_format); empty: none",
     )
     sheet: str = setting(
-        "", "PNG to draw with at most 60 pictures and what was predicted, the least sure first"
+        "", "PNG to draw with at most 60 images and what was predicted, the least sure first"
     )
-    drawn: str = setting("", "Folder for all pictures with their boxes drawn, of a detector")
+    drawn: str = setting("", "Folder for all images with their boxes drawn, of a detector")
     least_score: float = setting(
         RECOMMENDED,
         "Least score of a detector's boxes; -1: the one with the best F1 in its test, as its detector.json says",
@@ -58,7 +58,7 @@ class PredictConfig(Settings):
     )
     coco_ids: str = setting(
         "",
-        "COCO JSON of the pictures, whose ids of images and categories --output=FILE.json takes, for loadRes",
+        "COCO JSON of the images, whose ids of images and categories --output=FILE.json takes, for loadRes",
     )
     boxes_format: str = setting(
         VOC,
@@ -68,7 +68,7 @@ class PredictConfig(Settings):
     )
     batch_size: int = count(
         0,
-        "Pictures predicted at a time; 0: 32 by a classifier, 8 by a detector",
+        "Images predicted at a time; 0: 32 by a classifier, 8 by a detector",
         unit="images",
         minimum=0,
         maximum=10_000,

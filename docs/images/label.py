@@ -30,7 +30,7 @@ PHOTOGRAPHS = {
 CROPS, LABELS = (
     50,
     60,
-)  # crops of each photograph, and labels that are given before the picture is taken
+)  # crops of each photograph, and labels that are given before the image is taken
 
 
 def cut(folder):

@@ -60,7 +60,7 @@ RUNGS = [
     REFERENCE,
     Rung("augmentation", "the paper's", ["--augment=full"], 87),
     Rung("rate", "0.004", ["--learning_rate=0.004"], 91),
-    Rung("picture / patch", "64 / 16 px", ["--encoder=base_16px", *_geometry(72, 64, 16, 12)], 97),
+    Rung("image / patch", "64 / 16 px", ["--encoder=base_16px", *_geometry(72, 64, 16, 12)], 97),
     Rung("width of the latents", "256", ["--encoder=base_256"], 138),
     Rung("images of negatives", "128", ["--batch_size=128", "--learning_rate=0.004"], 85),
     Rung("encoder", "small, 64 / 16 px", ["--encoder=small", *_geometry(72, 64, 16, 12)], 174),
@@ -80,7 +80,7 @@ RUNGS = [
     Rung("encoder", "medium, 64 / 16 px", ["--encoder=medium", *_geometry(72, 64, 16, 12)], 29),
     # The speeds of the following two are estimates: measure them before they run: images_per_second of metrics.jsonl.
     Rung("width of the latents", "512", ["--encoder=base_512"], 95),
-    Rung("picture / patch", "96 / 24 px", ["--encoder=base_24px", *_geometry(108, 96, 24, 18)], 75),
+    Rung("image / patch", "96 / 24 px", ["--encoder=base_24px", *_geometry(108, 96, 24, 18)], 75),
     Rung("length", "10", [], 91, 10),
     Rung("length", "60", [], 91, 60),
     Rung("length", "200", [], 91, 200),

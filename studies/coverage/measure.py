@@ -1,9 +1,9 @@
-"""How often the stated interval holds the accuracy on all the rest, on one set of pictures with one kind of labels.
+"""How often the stated interval holds the accuracy on all the rest, on one set of images with one kind of labels.
 
     python -m studies.coverage.measure --pictures_of=digits --labels=plain --output=result.json
 
-Each draw labels some pictures of each class and cross-validates a classifier as `cpc-tf classify` does. The true
-accuracy is that of the same classifier on all other pictures of the set.
+Each draw labels some images of each class and cross-validates a classifier as `cpc-tf classify` does. The true
+accuracy is that of the same classifier on all other images of the set.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ ENCODER = "imagenette_128px"
 LABELS = ("plain", "groups", "copies", "accepted")  # kinds
 NUMBERS = (2, 3, 5, 10, 20)  # labels a class
 DRAWS = 20
-GROUP = 3  # pictures of a group, and versions of a picture with copies
+GROUP = 3  # images of a group, and versions of an image with copies
 BRIGHTNESSES = (0.85, 1.0, 1.15)
 SURE = 0.9  # probability from which on a guess is accepted
-UNLABELLED = 300  # pictures that self-training may use
+UNLABELLED = 300  # images that self-training may use
 
 
 class Encoded(NamedTuple):
-    """The pictures of a set, each also darker and brighter: features float32 [versions, N, D], labels int64 [N]."""
+    """The images of a set, each also darker and brighter: features float32 [versions, N, D], labels int64 [N]."""
 
     features: np.ndarray
     labels: np.ndarray
@@ -68,12 +68,12 @@ def encoded(name: str, places: Places, with_versions: bool) -> Encoded:
 
 
 def draw(data: Encoded, kind: str, each: int, seed: int) -> Drawn:
-    """Labels `each` pictures of every class at random.
+    """Labels `each` images of every class at random.
 
     Args:
       data: the set.
-      kind: 'plain'; 'groups': groups of GROUP pictures that are much alike, as of one patient, are labelled whole, and
-        the table names the groups; 'copies': each labelled picture is there in three brightnesses, of which no table
+      kind: 'plain'; 'groups': groups of GROUP images that are much alike, as of one patient, are labelled whole, and
+        the table names the groups; 'copies': each labelled image is there in three brightnesses, of which no table
         tells; 'accepted': a person accepts every guess of the first classifier that is SURE.
       each: labels a class.
       seed: of the draw.
@@ -174,7 +174,7 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_enum("pictures_of", None, [*pictures.SETS], "the set of pictures", required=True)
+    flags.DEFINE_enum("pictures_of", None, [*pictures.SETS], "the set of images", required=True)
     flags.DEFINE_enum("labels", "plain", LABELS, "which labels there are")
     flags.DEFINE_integer("draws", DRAWS, "draws of labels for each number")
     flags.DEFINE_string("pictures", Places().pictures, "folder of imagenette-224")

@@ -1,6 +1,6 @@
-"""The sets of pictures of the study: six kinds, each with about as many pictures of each class.
+"""The sets of images of the study: six kinds, each with about as many images of each class.
 
-Every function returns `Pictures`. The pictures are small squares, resized to the side that the encoder takes.
+Every function returns `Pictures`. The images are small squares, resized to the side that the encoder takes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cpc_tf.data import photos
 from studies.runner import Places
 
 SIDE = 128  # px, of the released encoder
-MOST = 150  # pictures of a class
+MOST = 150  # images of a class
 SMALLEST_SIDE, LARGEST_FILE = 64, 500_000  # px and bytes of a drawing
 DRAWINGS = (
     "animals",
@@ -32,7 +32,7 @@ DRAWINGS = (
 
 
 class Pictures(NamedTuple):
-    """Labelled pictures.
+    """Labelled images.
 
     Attributes:
       images: uint8 [N, SIDE, SIDE, 3].

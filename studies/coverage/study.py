@@ -1,9 +1,9 @@
-"""Does the 95 % interval that `cpc-tf classify` states hold the accuracy on all other pictures?
+"""Does the 95 % interval that `cpc-tf classify` states hold the accuracy on all other images?
 
     python -m studies coverage
 
-Six sets of pictures, 20 draws each of 2, 3, 5, 10 and 20 labels a class; labels of single pictures, of groups, with
-three brightnesses of each picture, and with accepted guesses.
+Six sets of images, 20 draws each of 2, 3, 5, 10 and 20 labels a class; labels of single images, of groups, with
+three brightnesses of each image, and with accepted guesses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FOLDERS = {
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
-    """A run for each set of pictures and kind of labels, the kinds in the order of their importance."""
+    """A run for each set of images and kind of labels, the kinds in the order of their importance."""
     found = []
     for kind in LABELS:
         for name in SETS:

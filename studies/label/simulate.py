@@ -1,8 +1,8 @@
-"""A simulated person who knows the truth labels pictures in the order of `cpc-tf label`, or in another one.
+"""A simulated person who knows the truth labels images in the order of `cpc-tf label`, or in another one.
 
     python -m studies.label.simulate --dataset=photos --order=default --seed=0 --output=result.json
 
-Each seed leaves another fifth of the training pictures out. The result has the accuracy on the test after 20, 50, 100
+Each seed leaves another fifth of the training images out. The result has the accuracy on the test after 20, 50, 100
 and 200 labels, and what the page states then.
 """
 
@@ -28,7 +28,7 @@ ENCODER = "imagenette_128px"
 NUMBERS = (20, 50, 100, 200)  # of labels
 BATCH = 10  # labels, after which the classifier learns
 DEFAULT = "default"  # that of the page, `order.choose`
-PART = 0.8  # of the training pictures, which a seed has
+PART = 0.8  # of the training images, which a seed has
 
 
 def encoded(dataset: str, split: str) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +103,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("dataset", "photos", "photos, or folder:PATH with train and val")
     flags.DEFINE_enum("order", DEFAULT, [DEFAULT, *order.ORDERS], "the order of labels")
     flags.DEFINE_integer(
-        "seed", 0, "of the pictures that are left out, and of choices", lower_bound=0
+        "seed", 0, "of the images that are left out, and of choices", lower_bound=0
     )
     flags.DEFINE_string("output", None, "JSON file of the result", required=True)
     app.run(main)

@@ -1,8 +1,8 @@
-"""Which pictures to label first? The orders of `cpc-tf label`, with a simulated person who knows the truth.
+"""Which images to label first? The orders of `cpc-tf label`, with a simulated person who knows the truth.
 
     python -m studies label
 
-On the frozen features of the released module; five seeds, each with another four fifths of the training pictures.
+On the frozen features of the released module; five seeds, each with another four fifths of the training images.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ _ON_ROTATION = (
 )
 # Other works fine-tune the network itself with a linear layer behind it, on crops and mirrored ones.
 _FINE_TUNED = f"{_EFFICIENT} --head_blocks=0 --augment=none"
-# They learn linear classifiers on mirrored pictures in their own colours.
+# They learn linear classifiers on mirrored images in their own colours.
 _MIRRORED = f"{_LINEAR} --mirror --augment=none"
 _WHOLE = "--geometry_from=flags --resize=256 --resize_mode=crop --image_size=224 --patch_size=224 --patch_stride=224"
 _MOCO_X4 = "imagenet/pretrain_moco --encoder=resnet50_x4 --workdir=runs/imagenet/moco_x4/pretrain"
@@ -172,7 +172,7 @@ _OF_RUNGS = {
     "rung_v1": "no norm before LN ([decisions](decisions.md#cpc-v1)); a warm-up until then; the custom "
     "validation set; v2's rate and no mirroring on all rungs",
     "rung_RC": "as the rung before; from here on to LP the test shows one channel at a time, as the encoders saw "
-    "pictures, with colour beside it; that of PA is in colour",
+    "images, with colour beside it; that of PA is in colour",
     "rung_LP": "as the rung before; with the patches the offsets become v2's",
     "rung_PA": "as the rung before; instead of colour dropping and jitter, which appendix A does not list",
 }
@@ -207,9 +207,9 @@ OURS = {
     "rates of fine-tuning, the shape of tests ([decisions](decisions.md#few-labels))",
     "imagenet/efficient_pixels": "as with CPC; 24 trials over four depths",
     "imagenet/efficient_pixels_resnet161": "as with CPC",
-    "imagenet/efficient_pseudo_labels": "pictures with labels keep them; with 1 % no noise of hue, saturation and "
+    "imagenet/efficient_pseudo_labels": "images with labels keep them; with 1 % no noise of hue, saturation and "
     "value in the first training",
-    "imagenet/efficient_vat": "pictures with labels are disturbed only among all others; batch norm of pictures with "
+    "imagenet/efficient_vat": "images with labels are disturbed only among all others; batch norm of images with "
     "and without labels apart, its running statistics of those with labels; the divergence of the disturbed prediction "
     "from the clean one; 1 %",
     "imagenet/efficient_uda": "the paper's own augmentation; where the rate drops",

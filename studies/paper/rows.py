@@ -243,7 +243,7 @@ TABLE_3 = _table(
         "Rot. + VAT + Ent. Min.": State(
             INSTEAD,
             "VAT on a module of rotation. Zhai et al. 2019 train rotation, classes and VAT together, label all "
-            "pictures and train anew, and fine-tune; sums here are of objectives without labels",
+            "images and train anew, and fine-tune; sums here are of objectives without labels",
             ("rotation_vat",),
         ),
         "Instance Discr.": State(RUNS, f"{_COLOURS}; {_FINE_TUNED}", ("instance_bank",)),

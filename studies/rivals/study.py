@@ -1,12 +1,12 @@
-"""Which pre-training for these pictures? Every objective at equal encoder, pictures and time on one core.
+"""Which pre-training for these images? Every objective at equal encoder, images and time on one core.
 
     python -m studies rivals --pictures=FOLDER --minutes=30
     python -m studies rivals --pictures=FOLDER --minutes=3 --only=encoder=small
 
 FOLDER has train/CLASS and val/CLASS, or is `photos`, the embedded photographs. An objective's length in steps is what
 fits into the minutes, by the CPU seconds of a step that `prepare` measures first. Two trials of the learning rate each,
-the same for all; the better one by neighbours among held-out training pictures counts, and a detector is trained on it.
-Settings are those of the papers, but for banks, queues and clusters, which are scaled to some thousands of pictures,
+the same for all; the better one by neighbours among held-out training images counts, and a detector is trained on it.
+Settings are those of the papers, but for banks, queues and clusters, which are scaled to some thousands of images,
 and for the optimizer, which is one for all.
 """
 
@@ -149,7 +149,7 @@ def runs(places: runner.Places) -> list[runner.Run]:
     """
     recorded = records.read("rivals")
     wanted = _of(places, recorded)
-    # What is recorded of other pictures and minutes is part of the study, but nothing more of it is run.
+    # What is recorded of other images and minutes is part of the study, but nothing more of it is run.
     for pictures, minutes in sorted(
         {(record["pictures"], record["minutes"]) for record in recorded}
     ):
@@ -267,12 +267,12 @@ def keep(result: dict, path: str) -> dict:
 
 
 class Line(NamedTuple):
-    """What is recorded of an objective on one set of pictures, with one encoder and one time.
+    """What is recorded of an objective on one set of images, with one encoder and one time.
 
     Attributes:
-      setting: the pictures, the encoder and the minutes.
+      setting: the images, the encoder and the minutes.
       objective: its name.
-      trials: records, the better one by held-out pictures first.
+      trials: records, the better one by held-out images first.
       boxes: mAP of the detector on the better one; None: not recorded.
     """
 
@@ -310,7 +310,7 @@ def table(found: Sequence[dict]) -> str:
         cells = [f"{100 * line.trials[0][name]:.1f}" for name in MEASURES]
         detected = "-" if line.boxes is None else f"{100 * line.boxes:.1f}"
         rows.append([line.setting, line.objective, len(line.trials), *cells, detected])
-    titles = ["pictures, encoder, time", "objective", "trials", *MEASURES.values(), "collages, mAP"]
+    titles = ["images, encoder, time", "objective", "trials", *MEASURES.values(), "collages, mAP"]
     return tables.markdown(titles, rows)
 
 

@@ -1,4 +1,4 @@
-"""Folders of pictures with boxes."""
+"""Folders of images with boxes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The same pictures and boxes in VOC's, COCO's and YOLO's formats are the same data, also if stored turned by EXIF."""
+"""The same images and boxes in VOC's, COCO's and YOLO's formats are the same data, also if stored turned by EXIF."""
 
 import io
 
@@ -30,7 +30,7 @@ CANVAS = CanvasConfig(
 
 
 def stored(tag):
-    """(picture as a camera stores it, box in the stored picture as VOC counts, size of the stored picture)."""
+    """(image as a camera stores it, box in the stored image as VOC counts, size of the stored image)."""
     pixels = np.zeros([*SHOWN, 3], np.uint8)
     ymin, xmin, ymax, xmax = RECTANGLE
     pixels[ymin:ymax, xmin:xmax] = 255
@@ -116,7 +116,7 @@ def write(root):
 
 
 def test_boxes_are_the_same_bits_and_images_alone_have_no_labels(tmp_path, cache):
-    """Of pictures that are stored turned, too: COCO's sizes tell as VOC's do."""
+    """Of images that are stored turned, too: COCO's sizes tell as VOC's do."""
     found = {}
     for kind, dataset in write(tmp_path).items():
         source = open_boxes(DataConfig(dataset=dataset, data_dir=cache), "train")

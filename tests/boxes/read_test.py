@@ -537,7 +537,7 @@ REFUSED = [
     (
         "coco",
         {**AB, **dict.fromkeys(("a.json", "b.json"), '{"shapes": [], "imagePath": "a.png"}')},
-        "^--dataset=coco:.*: its 2 JSON files are labelme's, one for each picture, which are not read; convert them",
+        "^--dataset=coco:.*: its 2 JSON files are labelme's, one for each image, which are not read; convert them",
     ),
     (
         "voc",
@@ -547,7 +547,7 @@ REFUSED = [
     (
         "coco",
         in_json(box(1), width=60),
-        r"say, more than 1 %; take the pictures .* \(8 x 12 px, annotated as 8 x 60\)",
+        r"say, more than 1 %; take the images .* \(8 x 12 px, annotated as 8 x 60\)",
     ),
     (
         "coco",

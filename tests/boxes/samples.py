@@ -1,4 +1,4 @@
-"""Pictures with boxes in VOC's, COCO's and YOLO's formats: their files, and what is read from them."""
+"""Images with boxes in VOC's, COCO's and YOLO's formats: their files, and what is read from them."""
 
 import json
 
@@ -27,7 +27,7 @@ def picture(level, height=HEIGHT, width=WIDTH):
 
 
 def pictures(*names):
-    """Pictures of these names, of grey levels 0, 1, ...; JPEGs hold PNGs, as files that were only renamed do."""
+    """Images of these names, of grey levels 0, 1, ...; JPEGs hold PNGs, as files that were only renamed do."""
     return {name: picture(level) for level, name in enumerate(names)}
 
 

@@ -224,8 +224,8 @@ def test_the_command_of_the_readme(tmp_path, layout):
     assert dict(sources[0].category_ids) == ({"cat": 1, "dog": 90} if kind == "coco" else {})
     sizes = sources[0].sizes()
     config, _ = inputs.fit_to_images(given, sizes)
-    # Pictures of 8 x 12 px whose objects have two fifths of a side, which becomes 96 px in the test.
-    side = 96 * np.sqrt(1.5 * 96 / 16)  # of a square with the area of the largest picture as shown
+    # Images of 8 x 12 px whose objects have two fifths of a side, which becomes 96 px in the test.
+    side = 96 * np.sqrt(1.5 * 96 / 16)  # of a square with the area of the largest image as shown
     wanted = [32 * round(side * shape / 32) for shape in (np.sqrt(8 / 12), np.sqrt(12 / 8))]
     assert [config.canvas.canvas_height, config.canvas.canvas_width] == wanted
     area = min(wanted[0] ** 2 * 12 / 8, wanted[1] ** 2 * 8 / 12)
@@ -262,7 +262,7 @@ SMALLEST = """
 def traced_once():
     """Runs share a small detector, its training step and its test, which take a quarter of a minute to trace.
 
-    The layouts have pictures of one size and two classes, so that nothing traced depends on the layout.
+    The layouts have images of one size and two classes, so that nothing traced depends on the layout.
     """
 
     def shared(make):

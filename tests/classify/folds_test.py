@@ -39,7 +39,7 @@ def test_groups_stay_on_one_side():
 
 @pytest.mark.parametrize(("each", "classes"), [(3, 2), (3, 3), (5, 4)])
 def test_features_that_tell_nothing_are_right_by_chance(each, classes):
-    """With one picture fewer of the class that is tested they would never be right."""
+    """With one image fewer of the class that is tested they would never be right."""
     shares = []
     for seed in range(30):
         examples = noise(np.repeat(np.arange(classes), each), seed=seed)
@@ -61,7 +61,7 @@ def test_brightnesses_and_copies_are_together_and_different_pictures_are_not():
 
 
 def test_versions_with_labels_by_coin_are_right_by_chance():
-    """Rows 3 and 21 of the reports: each picture three times, 100 % if a copy is learned."""
+    """Rows 3 and 21 of the reports: each image three times, 100 % if a copy is learned."""
     random = np.random.default_rng(1)
     pictures, coins = random.normal(size=[40, 100]), random.integers(0, 2, 40)
     features = np.concatenate([pictures * factor for factor in (0.95, 1.0, 1.05)]).astype(
@@ -71,11 +71,11 @@ def test_versions_with_labels_by_coin_are_right_by_chance():
     score = judge(examples, SINGLE_LABEL).score(SINGLE_LABEL, examples.labels)
     assert 0.25 < score["top1"] < 0.75
     assert score["effective"] == pytest.approx(40 / logistic.INFLATION)
-    assert score["top1_high"] - score["top1_low"] > 0.3  # of 120 single pictures it would be 0.2
+    assert score["top1_high"] - score["top1_low"] > 0.3  # of 120 single images it would be 0.2
 
 
 def test_parts_before_one_camera_are_different_pictures():
-    """Two kinds that are far apart, each of pictures that are all much alike."""
+    """Two kinds that are far apart, each of images that are all much alike."""
     random = np.random.default_rng(0)
     labels = np.arange(40) % 2
     features = (20 * labels[:, None] + random.normal(size=[40, 100])).astype(np.float32)

@@ -50,7 +50,7 @@ def test_random_labels_are_right_by_chance_alone():
 
 
 def test_all_of_a_group_are_held_out_together():
-    """Each picture twice with labels at random: only who has seen the twin can be right."""
+    """Each image twice with labels at random: only who has seen the twin can be right."""
     twins = blobs((30, 30), dimensions=200, spread=5.0)
     labels = np.random.default_rng(1).integers(0, 2, 60)
     doubled = Examples(

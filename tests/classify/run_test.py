@@ -1,4 +1,4 @@
-"""`cpc-tf classify` from labelled pictures to predictions, on a tiny module."""
+"""`cpc-tf classify` from labelled images to predictions, on a tiny module."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ from tests import modules, samples
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """A module; pictures of three classes, some below 'mine' with labels in a table, others new."""
+    """A module; images of three classes, some below 'mine' with labels in a table, others new."""
     root = tmp_path_factory.mktemp("classify")
     modules.write_module(root / "module")
     samples.write_pictures(root / "new", {"all": 2})
@@ -75,7 +75,7 @@ def test_the_module_is_the_regression_on_the_features(run, data):
     images = np.random.default_rng(0).integers(0, 256, [5, 16, 16, 3], np.uint8)
     weights = np.load(data / "run/logistic.npz")
     whole = [encoder.encode(view).numpy() for view in (images, images[:, :, ::-1])]
-    np.testing.assert_allclose(*whole, atol=1e-5)  # a picture and its mirror image are alike
+    np.testing.assert_allclose(*whole, atol=1e-5)  # an image and its mirror image are alike
     logits = (whole[0] @ weights["weights"] + weights["bias"]) / run[1]["calibration"][
         "temperature"
     ]

@@ -23,7 +23,7 @@ BROKEN = {
     "cut.jpg": (encode(NOISE, "JPEG")[:-100], "a JPEG that is cut short"),
     "cut.png": (encode(NOISE, "PNG")[:99], "a PNG that is cut short"),
     "empty.jpg": (b"", "empty"),
-    "text.JPG": (b"Not a picture.", "text"),
+    "text.JPG": (b"Not an image.", "text"),
 }
 DESCRIBED = [f"{name} ({what})" for name, (_, what) in BROKEN.items()]
 

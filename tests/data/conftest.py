@@ -20,7 +20,7 @@ _CHECK = check._check
 
 
 def _as_sound(root, paths, max_megapixels):
-    """As `check._check` of sound pictures of 8 bits; their sizes are read from headers."""
+    """As `check._check` of sound images of 8 bits; their sizes are read from headers."""
 
     def size(path):
         try:
@@ -45,7 +45,7 @@ def cache(tmp_path):
 
 @pytest.fixture
 def unchecked(monkeypatch):
-    """Takes the files of folders for sound pictures of 8 bits: decoding two of them takes as long as fifty tests."""
+    """Takes the files of folders for sound images of 8 bits: decoding two of them takes as long as fifty tests."""
     monkeypatch.setattr(check, "_check", _as_sound)
 
 

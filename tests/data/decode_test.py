@@ -119,7 +119,7 @@ PICTURE = Image.fromarray(
     np.random.default_rng(0).integers(0, 256, [6, 4, 3], dtype=np.uint8)
 ).resize((44, 66))
 TURNS = range(1, 9)
-# What turns a picture so that a viewer, who follows EXIF, shows it upright.
+# What turns an image so that a viewer, who follows EXIF, shows it upright.
 UNDO = dict(zip(TURNS[1:], (Image.Transpose(number) for number in (0, 3, 1, 5, 2, 6, 4))))
 PIXELS, SIZE, STORED_SIZE, ORIENTATION = (
     tf.function(function, input_signature=[tf.TensorSpec([], tf.string)])
@@ -140,7 +140,7 @@ def save(image, kind, orientation=1, **options):
 
 
 def shown(encoded):
-    """The picture as a viewer shows it: uint8 [H, W, 3]."""
+    """The image as a viewer shows it: uint8 [H, W, 3]."""
     return np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(encoded))).convert("RGB"))
 
 

@@ -60,7 +60,7 @@ def test_about_a_part_of_each_class_is_taken_in_whole_groups():
 
 @pytest.fixture
 def pictures(tmp_path, cache, write_folder):
-    """Settings of ten pictures a class with copies, {copy: its original}, and with a table."""
+    """Settings of ten images a class with copies, {copy: its original}, and with a table."""
 
     def pictures(copies=(), table="", **settings):
         files = [f"{name}/{i}.png" for name in ("cat", "dog") for i in range(10)]
@@ -87,7 +87,7 @@ def test_copies_are_on_one_side_of_whatever_is_drawn(pictures):
     )
     assert not learned & tested
     assert pair.test_source.class_counts().tolist() == [4, 4]
-    assert "drawn together: 40 images in 20 groups, of copies of one picture" in pair.summary
+    assert "drawn together: 40 images in 20 groups, of copies of one image" in pair.summary
     assert "copies of files" not in pair.summary
     said = catalog.open_pair(pictures({"dog/x.png": "cat/0.png"}), "test").summary
     assert "1 image has another label than a copy: dog/x.png (cat/0" in said

@@ -111,7 +111,7 @@ def test_what_pillow_halves_is_refused(encoded):
 
 
 def write_tomography(root):
-    """20 pictures a class, of values from 1000 in train and 1100 in val to 1400."""
+    """20 images a class, of values from 1000 in train and 1100 in val to 1400."""
     random = np.random.default_rng(1)
     for split, low in (("train", 1000), ("val", 1100)):
         for name in (f"{split}/{folder}/{i}.png" for folder in "ab" for i in range(20)):

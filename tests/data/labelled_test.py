@@ -1,4 +1,4 @@
-"""Folders as people have them: without a test, with a table of labels, with pictures that have none."""
+"""Folders as people have them: without a test, with a table of labels, with images that have none."""
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ def test_the_table_counts_and_not_the_folders(pictures):
 REFUSED = [
     (
         TABLE + "99.png,cat\n",
-        r"--labels=.*: 1 of 21 rows \(4.76 %\) name no picture in .*, more than 1 %.*: 99.png",
+        r"--labels=.*: 1 of 21 rows \(4.76 %\) name no image in .*, more than 1 %.*: 99.png",
     ),
     ("99.png,cat\n", "none of its 1 files is in"),
     ("1.png,cat\n2.png,cat\n", "no labels there .*cat is its only class"),
@@ -198,7 +198,7 @@ def test_unlabelled_pictures_beside_labelled_ones(pictures, tmp_path):
 
 
 def test_the_labelled_pictures_that_a_slice_leaves_are_in_no_pool(pictures, tmp_path):
-    """As of 20 labelled pictures in a flat folder of 40, which is unlabelled, too."""
+    """As of 20 labelled images in a flat folder of 40, which is unlabelled, too."""
     data = pictures(FLAT, TABLE, unlabelled=f"{tmp_path}/x/../x")
     rest = {
         *catalog.open_pair(

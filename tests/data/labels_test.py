@@ -55,7 +55,7 @@ TABLES = [
     (
         "fname,x1,y1,x2,y2,class,file\nz,1,2,3,4,cat,a/1.jpg\nz,1,2,3,4,dog,2.jpg\n",
         TWO,
-    ),  # a box for each picture
+    ),  # a box for each image
     (
         "1.jpg,black & white\n2.jpg,crane/machine\n3.jpg,crane\n4.jpg,New York\n",
         {
@@ -98,7 +98,7 @@ REFUSED = [
     (
         "1.jpg,cat\n1.jpg,dog\n",
         "1.jpg has the class cat in line 1 and the class dog in line 2; keep one, or write .* cat;dog; "
-        "if these are two pictures in different folders, write the path of each",
+        "if these are two images in different folders, write the path of each",
     ),
     ("file,path,label\na,b,c\n", "several such columns"),
     ('1.jpg,cat\n"2.jpg,dog\n', "is no line of a CSV file"),
@@ -140,7 +140,7 @@ def test_what_is_no_such_table_is_refused(read, refused, content, message):
 NAMES = ["1.jpg", "cats/2.JPG", "cats/3.jpg", "dogs/3.jpg", "dogs/v1.5.png", "cats/e\u0301.png"]
 
 
-# Row -> the picture that it names.
+# Row -> the image that it names.
 ROWS = {
     "1.jpg": "1.jpg",
     "1": "1.jpg",
@@ -175,7 +175,7 @@ def test_capitals_of_a_row_make_no_difference_where_nothing_else_is_meant(refuse
 
 
 def test_a_path_that_leads_to_another_folder_names_no_picture(tmp_path):
-    """Two recordings have frames of the same names: the labels of day 1 were given to the pictures of day 2."""
+    """Two recordings have frames of the same names: the labels of day 1 were given to the images of day 2."""
     for day in ("day1", "day2"):
         (tmp_path / day).mkdir()
     pictures, root = ["f1.jpg", "f2.jpg"], str(tmp_path / "day2")
@@ -215,7 +215,7 @@ def test_rows_that_can_mean_several_pictures_or_contradict_each_other(refused):
         labels.match, "t", labels.Content({"3.jpg": ("x",)}), NAMES
     )
     rows = labels.Content({"2": ("x",), "cats/2.JPG": ("y",)})
-    assert "2 and cats/2.JPG are the same picture" in refused(labels.match, "t", rows, NAMES)
+    assert "2 and cats/2.JPG are the same image" in refused(labels.match, "t", rows, NAMES)
     rows = labels.Content({"2": ("x",), "cats/2.JPG": ("x",)})
     assert labels.match("t", rows, NAMES).classes == {"cats/2.JPG": ("x",)}
 

@@ -1,4 +1,4 @@
-"""Reading pictures that people have: how they are named, and that a broken one is no end."""
+"""Reading images that people have: how they are named, and that a broken one is no end."""
 
 import io
 import sys
@@ -16,14 +16,14 @@ from tests.samples import write_pictures
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Twelve sound pictures in four folders, the first, the last and two in the middle broken in a way each."""
+    """Twelve sound images in four folders, the first, the last and two in the middle broken in a way each."""
     root = tmp_path_factory.mktemp("own")
     write_pictures(root, {"b": 3, "d": 3}, ("red", "green"))
     (root / "a.jpg").write_bytes(b"<!doctype html><p>not found")
     (root / "b/red/1.png").write_bytes((root / "b/red/1.png").read_bytes()[:40])
     (root / "c.png").write_bytes(b"")
     (root / "z.gif").write_bytes(b"GIF89a")
-    (root / "notes.txt").write_text("no picture")
+    (root / "notes.txt").write_text("no image")
     return root
 
 
@@ -75,7 +75,7 @@ def test_pictures_of_12_bits_are_seen_as_those_of_8(tmp_path, monkeypatch):
     assert read(deep, intensity_range=(0.0, 65535.0))[0].images.max() <= 16
     assert len(lines) == 1
     assert lines[0].startswith(
-        "30 pictures have more than 8 bits, and the model does not say how to see them: their v"
+        "30 images have more than 8 bits, and the model does not say how to see them: their v"
     )
 
 
@@ -139,7 +139,7 @@ def test_16_bit_pictures_that_are_not_called_so_are_told(tmp_path, caplog):
     assert (read(files, quiet=True)[0].images == 11).all()
     assert caplog.text == ""
     read(files)
-    assert "1 pictures have more than 8 bits; their upper 8 bits are used" in caplog.text
+    assert "1 images have more than 8 bits; their upper 8 bits are used" in caplog.text
 
 
 @pytest.mark.slow
@@ -175,16 +175,16 @@ def test_arrays_and_pil_images_are_as_their_files(tmp_path):
     [
         ([], "there are none"),
         (np.zeros([0, 8, 8, 3]), "there are none"),
-        (Image.fromarray(np.full([8, 8], 4096, np.uint16)), "picture 0: a PIL image of mode I;16"),
+        (Image.fromarray(np.full([8, 8], 4096, np.uint16)), "image 0: a PIL image of mode I;16"),
         (
             np.full([2, 8, 8, 3], 2.0),
-            r"picture 0: float64 values of 2 to 2; must be uint8, or floats of 0 to 1",
+            r"image 0: float64 values of 2 to 2; must be uint8, or floats of 0 to 1",
         ),
-        (np.full([8, 8, 3], np.nan), "picture 0: float64 values of nan"),
-        (np.zeros([8, 8, 3], np.int64), "picture 0: int64 values"),
+        (np.full([8, 8, 3], np.nan), "image 0: float64 values of nan"),
+        (np.zeros([8, 8, 3], np.int64), "image 0: int64 values"),
         (
             [np.zeros([8, 8, 3], np.uint8), np.zeros([8, 8, 4])],
-            r"picture 1: an array of shape \[8, 8, 4\]",
+            r"image 1: an array of shape \[8, 8, 4\]",
         ),
         (["a.png", np.zeros([8, 8, 3])], "files beside arrays"),
         ("nowhere.png", "there is no nowhere.png"),

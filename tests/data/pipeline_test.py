@@ -28,7 +28,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, [10, 12, 12, 3], dtype=np.uin
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """10 pictures [12, 12, 3], number i of class i % 2."""
+    """10 images [12, 12, 3], number i of class i % 2."""
     root = tmp_path_factory.mktemp("pictures")
     write_files(
         root, {f"{number % 2}/{number}.png": encode(image) for number, image in enumerate(IMAGES)}
@@ -62,7 +62,7 @@ def joined(parts):
 
 @pytest.mark.parametrize("mode", ["squash", "crop", "pad"])
 def test_the_resize_mode_of_training_and_of_the_test(tmp_path, cache, mode):
-    """A picture of two grey halves, twice as wide as high: what each mode shows of it."""
+    """An image of two grey halves, twice as wide as high: what each mode shows of it."""
     picture = np.repeat(np.repeat(np.uint8([[10, 200]]), 12, 1), 12, 0)[..., None].repeat(
         3, 2
     )  # [12, 24, 3]

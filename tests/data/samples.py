@@ -22,7 +22,7 @@ def write_files(root, files):
 
 
 def encode(picture, kind="PNG", **options):
-    """The file of a picture of Pillow or of pixels."""
+    """The file of an image of Pillow or of pixels."""
     stream = io.BytesIO()
     image = picture if isinstance(picture, Image.Image) else Image.fromarray(picture)
     image.save(stream, kind, **options)

@@ -37,7 +37,7 @@ def levels(dataset, count):
 
 
 def level(encoded):
-    """The grey level of a picture; by Pillow, since a TensorFlow operation that runs alone takes milliseconds."""
+    """The grey level of an image; by Pillow, since a TensorFlow operation that runs alone takes milliseconds."""
     return np.asarray(Image.open(io.BytesIO(encoded))).flat[0]
 
 

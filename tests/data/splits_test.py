@@ -103,7 +103,7 @@ GOES_ON = {
     ),
     "one folder": (
         below("x/y/train", "x/y/val"),
-        "x/y/ contains all pictures: its folders are read as if",
+        "x/y/ contains all images: its folders are read as if",
     ),
     "one deeper": (below("train/x", "val/x"), "--split=train: 4 images of 2 cl"),
     "train in train": (

@@ -97,7 +97,7 @@ def test_grid_of_patches(side, patch, stride):
 
 
 def _coordinates(height, width):
-    """A picture whose red says the row and whose green says the column, from 0 to 200."""
+    """An image whose red says the row and whose green says the column, from 0 to 200."""
     rows, columns = np.meshgrid(
         np.linspace(0, 200, height), np.linspace(0, 200, width), indexing="ij"
     )

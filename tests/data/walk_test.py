@@ -1,4 +1,4 @@
-"""Pictures below a folder, whatever else is there, and what a file is by its bytes."""
+"""Images below a folder, whatever else is there, and what a file is by its bytes."""
 
 import os
 import re
@@ -223,7 +223,7 @@ JPEG = encode(Image.effect_noise((32, 32), 50), "JPEG")
         (bytes(128) + b"DICM\2\0", "DICOM"),
         (b"version https://git-lfs.github.com/spec/v1\noid", "a pointer of Git LFS"),
         (b"PK\x03\x04\x14", "ZIP"),
-        (b"Not found: the picture has moved.\n", "text"),
+        (b"Not found: the image has moved.\n", "text"),
         (np.random.default_rng(0).bytes(100), "of no known format"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What follows from the sizes of pictures and objects: the scale of the canvas and the anchors."""
+"""What follows from the sizes of images and objects: the scale of the canvas and the anchors."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_the_canvas_is_for_the_scale_that_is_set():
 
 
 def test_objects_as_shown():
-    """A picture of twice the size is shown as large; the test shows two thirds of the largest area."""
+    """An image of twice the size is shown as large; the test shows two thirds of the largest area."""
     found = inputs.object_sizes(replace(CANVAS, area_scale=528 * 704 / 450_000), SIZES)
     np.testing.assert_allclose(found, 1.1 * np.sqrt(2 / 3) * np.array([40, 100, 100, 100]))
 
@@ -91,11 +91,11 @@ def test_what_is_set_stays_and_what_does_not_fit_is_said():
 
 
 def test_what_was_derived_is_a_fact_of_the_run():
-    """Other data later, say another picture, do not change it; what is set is compared as ever."""
+    """Other data later, say another image, do not change it; what is set is compared as ever."""
     config = settings()
     begun, line = inputs.fit_to_images(config, SIZES)
     assert line.endswith(
-        f"--anchor_sizes={begun.detector.anchors.anchor_sizes} follow from the sizes of pictures and objects"
+        f"--anchor_sizes={begun.detector.anchors.anchor_sizes} follow from the sizes of images and objects"
     )
     assert restored_settings(config, begun).canvas == begun.canvas
     assert restored_settings(config, begun).detector == begun.detector

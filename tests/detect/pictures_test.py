@@ -1,4 +1,4 @@
-"""The pictures of a test: what is drawn, in which order, in which colours."""
+"""The images of a test: what is drawn, in which order, in which colours."""
 
 import io
 
@@ -44,7 +44,7 @@ def test_worst_misses_come_first_then_the_surest_wrong_ones():
 
 
 def colours(png):
-    """How many pixels of the picture below the legend have the colour of each kind of box."""
+    """How many pixels of the image below the legend have the colour of each kind of box."""
     pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), float)[90:] / 255
     return [
         int((np.abs(pixels - to_rgb(kind["color"])).max(-1) < 0.02).sum())
@@ -92,7 +92,7 @@ def test_names_in_any_script_are_drawn_as_numbers_where_no_font_has_them(caplog)
     pictures.draw_sheet([GOOD, named], [BLACK] * 2, names)
     pictures.draw_curves(scoring.score([GOOD, named], 2), names)
     said = "numbers are drawn for names that no installed font can show:"
-    assert caplog.messages == [f"{said} class 0 is {unknown}", f"{said} picture 1 is {unknown}"]
+    assert caplog.messages == [f"{said} class 0 is {unknown}", f"{said} image 1 is {unknown}"]
 
 
 @pytest.mark.slow

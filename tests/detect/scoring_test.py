@@ -299,8 +299,8 @@ def test_classes_that_the_test_lacks_do_not_count_and_the_table_has_all():
     assert best.startswith(
         "best F1 with boxes of a score of 0.76 or more: 2 of 3 boxes right (precision 66.7 %), 2 of"
     )
-    assert about == f"3 objects in {len(SCENES)} test pictures"
-    assert caution.startswith(f"only {len(SCENES)} test pictures: the mAP is a rough guide")
+    assert about == f"3 objects in {len(SCENES)} test images"
+    assert caution.startswith(f"only {len(SCENES)} test images: the mAP is a rough guide")
 
 
 CLASSES = ("car", "traffic light")

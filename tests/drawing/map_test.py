@@ -14,7 +14,7 @@ pytestmark = pytest.mark.drawn
 
 
 def clusters(count=60):
-    """Features of two kinds of pictures, red and blue, far apart; thumbnails in their colours; labels."""
+    """Features of two kinds of images, red and blue, far apart; thumbnails in their colours; labels."""
     random = np.random.default_rng(0)
     labels = np.arange(count) % 2
     features = random.normal(size=[count, 8]) + 20 * labels[:, None]
@@ -29,7 +29,7 @@ def pixels(png):
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    """Several threads for so few pictures wait for each other, which costs most."""
+    """Several threads for so few images wait for each other, which costs most."""
     with threadpool_limits(1):
         yield
 

@@ -1,4 +1,4 @@
-"""Names of any script and length in pictures."""
+"""Names of any script and length in images."""
 
 import functools
 import warnings

@@ -17,7 +17,7 @@ def _networks_of_one_block():
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """12 red, green and blue pictures each to learn from, and 4 each to test on."""
+    """12 red, green and blue images each to learn from, and 4 each to test on."""
     return samples.write_pictures(
         tmp_path_factory.mktemp("pictures") / "pictures", {"train": 12, "val": 4}
     )

@@ -1,4 +1,4 @@
-"""Which pictures a run learns from: none of --validation_split; with self-training all, with predicted classes."""
+"""Which images a run learns from: none of --validation_split; with self-training all, with predicted classes."""
 
 import itertools
 import json
@@ -29,7 +29,7 @@ def config(folder, path, *more):
 
 
 def learned(phases, settings, count):
-    """{pixels: label} of the pictures in an epoch of a training."""
+    """{pixels: label} of the images in an epoch of a training."""
     stream = phases.inputs.training(settings, SUPERVISED, "chosen")(0, tf.distribute.InputContext())
     batches = itertools.islice(
         stream.as_numpy_iterator(), -(-count // len(next(iter(stream))["label"]))
@@ -48,7 +48,7 @@ def pixels(folder, names):
 
 
 class Known(samples.MultiLabel):
-    """Six pictures, of which each is known by its number."""
+    """Six images, of which each is known by its number."""
 
     multi_label = False
 
@@ -64,7 +64,7 @@ class Known(samples.MultiLabel):
 
 
 def test_all_pictures_have_the_predicted_class_but_those_with_a_chosen_label():
-    """In the pool the pictures have another order, and there are more of them."""
+    """In the pool the images have another order, and there are more of them."""
     source, pool = Known([10, 11, 12, 13], [0, 1, 2, 0]), Known([13, 99, 12, 11, 98, 10], [-1] * 6)
     predicted, labels = (
         np.array([2, 2, 2, 2, 1, 1]),
@@ -81,7 +81,7 @@ def test_all_pictures_have_the_predicted_class_but_those_with_a_chosen_label():
 def test_no_fraction_has_pictures_of_the_validation_split(
     folder, tmp_path, capsys, fraction, count
 ):
-    """A quarter of twelve pictures of each of three classes; the fraction is of the other nine, rounded half up."""
+    """A quarter of twelve images of each of three classes; the fraction is of the other nine, rounded half up."""
     more = [
         f"--label_fraction={fraction}",
         "--validation_split=train[:25%]",

@@ -90,7 +90,7 @@ def test_nothing_is_held_out_of_single_labels_or_if_nothing_is_asked_for(setting
 
 
 class TestMultiLabel:
-    """Pictures with any number of labels: each counts for its rarest."""
+    """Images with any number of labels: each counts for its rarest."""
 
     random = np.random.default_rng(5)
     labels = (random.random([400, 4]) < [0.5, 0.2, 0.05, 0.02]).astype(np.float32)
@@ -134,7 +134,7 @@ class TestMultiLabel:
         assert all(small < large for small, large in zip(parts, parts[1:]))
         parts = [set(self.choose(3, labels_per_class=count).chosen) for count in (1, 2, 20, 1000)]
         assert all(small < large for small, large in zip(parts, parts[1:]))
-        assert len(parts[0]) == 5  # four classes, and a picture without a label
+        assert len(parts[0]) == 5  # four classes, and an image without a label
 
     def test_a_class_without_a_label_is_an_error_that_names_it(self):
         rare = self.labels.copy()
@@ -206,7 +206,7 @@ def test_sizes_are_the_encoders_and_what_is_given_wins(module, flags, sizes, tol
             "from 80 labels: --head_blocks=2 --head_width=512 --cached_views=16 --batch_size=64",
         ),
         (
-            80,  # of pictures of one's own: a preset's length is the most
+            80,  # of images of one's own: a preset's length is the most
             {"train_steps": 9, "labelled": "x", "head_width": 64, "cached_views": 2},
             "from 80 labels: --stop_at_loss=0.46 --batch_size=64",
         ),
@@ -255,7 +255,7 @@ def test_a_guess_knows_how_frequent_the_classes_are():
 def test_a_batch_is_of_all_cached_views_and_divides_among_replicas():
     """That a larger one is refused is a row of tests/refusals_test.py."""
     config = replace(EfficientConfig(), encoder="random", batch_size=64, cached_views=4)
-    from_labels(config, labels(20), 1, guess=1.0)  # 64 features of 16 pictures
+    from_labels(config, labels(20), 1, guess=1.0)  # 64 features of 16 images
     assert (
         from_labels(replace(config, batch_size=0), labels(5), 4, guess=1.0)[0].training.batch_size
         == 4

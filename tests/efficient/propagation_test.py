@@ -1,4 +1,4 @@
-"""Label propagation: the methods against their papers' formulas in NumPy, on a linear classifier of pictures; then what
+"""Label propagation: the methods against their papers' formulas in NumPy, on a linear classifier of images; then what
 a step of a classifier's training computes, reads and changes.
 """
 
@@ -190,7 +190,7 @@ def make(method, norm="none", **settings):
 @pytest.mark.parametrize("method", UNLABELLED)
 @pytest.mark.slow
 def test_the_loss_is_the_mean_of_those_of_its_parts(method):
-    """With dropout, VAT's noise, and several pictures without labels beside each one with a label.
+    """With dropout, VAT's noise, and several images without labels beside each one with a label.
 
     Whole steps of two replicas are those of tests/conformance_test.py.
     """
@@ -254,7 +254,7 @@ def test_pictures_of_another_folder_come_beside_those_of_the_split_and_only_chos
     assert phases.inputs.count == 6
     assert (
         phases.inputs.unlabelled.num_examples == 36 + 9 - 3
-    )  # three are copies of pictures of the folder
+    )  # three are copies of images of the folder
 
     names = phases.inputs.sources[0].names()
     read = [tf.io.decode_image(tf.io.read_file(f"{folder}/{name}")).numpy() for name in names]

@@ -1,4 +1,4 @@
-"""The few-label protocol: which settings are tried and chosen, then from pictures in a folder to result.json."""
+"""The few-label protocol: which settings are tried and chosen, then from images in a folder to result.json."""
 
 import contextlib
 import csv
@@ -294,9 +294,9 @@ def test_the_same_command_again_prints_the_result(finished, folder, hub_dir, cap
         f"fine-tuned   top-1 {result['right']} of 12 right ({100 * result['top1']:.0f} %, " in out
     )
     assert f"mean of the classes {100 * result['class_mean']:.1f} %: " in out
-    assert "the largest class" not in out  # all have four pictures
+    assert "the largest class" not in out  # all have four images
     assert "\nprobabilities: " in out
-    assert "\nnote: only 12 test pictures: " in out
+    assert "\nnote: only 12 test images: " in out
     assert "top-5" not in out
 
 
@@ -438,7 +438,7 @@ def test_a_phase_that_has_learned_its_labels_stops_and_is_gone_on_with_for_more_
     )
     assert second < first
 
-    # After a kill at step 50, and with the last classifier on the pictures of the test, too.
+    # After a kill at step 50, and with the last classifier on the images of the test, too.
     settings = config(folder, tmp_path / "killed", hub_dir, *flags)
     refitted = efficient(replace(settings, refit=True))
     assert [*map(without_time, metrics(tmp_path / "killed/frozen"))] == [
@@ -453,7 +453,7 @@ def test_a_phase_that_has_learned_its_labels_stops_and_is_gone_on_with_for_more_
 
 @pytest.fixture
 def multi_label(tmp_path, monkeypatch):
-    """Settings of a run on multi-label pictures in memory."""
+    """Settings of a run on multi-label images in memory."""
     monkeypatch.setattr(catalog, "open_pair", samples.MultiLabel.pair)
     here = ["--encoder=random", "--endpoint=feature_map", f"--workdir={tmp_path}/run"]
     return cli.parse(EfficientConfig, [*FLAGS, *here, "--search_trials=2", "--finetune_steps=0"])
@@ -466,7 +466,7 @@ def test_no_figure_of_multi_label_pictures_is_an_accuracy(
     result = efficient(multi_label)
     out = capsys.readouterr().out
     of_test = (
-        f"mAP {100 * result['map']:.1f} % (12 pictures)  micro-F1 {100 * result['micro_f1']:.1f} %"
+        f"mAP {100 * result['map']:.1f} % (12 images)  micro-F1 {100 * result['micro_f1']:.1f} %"
     )
     assert f"frozen       {of_test}" in out
     assert re.search(r"held-out mAP \d+\.\d % \(\d+ pictures\)", out)
@@ -512,5 +512,5 @@ def _row(text):
 @pytest.mark.slow
 def test_label_propagation_of_multi_label_pictures_is_refused(multi_label):
     config = replace(multi_label, encoder="pixels", propagation="vat")
-    with pytest.raises(ConfigError, match="--propagation=vat: needs pictures with one label each"):
+    with pytest.raises(ConfigError, match="--propagation=vat: needs images with one label each"):
         prepare(config, tf.distribute.get_strategy())

@@ -1,4 +1,4 @@
-"""What a share of few pictures tells."""
+"""What a share of few images tells."""
 
 import numpy as np
 import pytest
@@ -37,22 +37,22 @@ def test_pictures_of_a_group_count_once_in_the_interval():
 def test_the_interval_of_groups_holds_the_truth():
     """Groups of six that are right or wrong together: 95 % of the intervals hold the truth, 47 % of naive ones."""
     random = np.random.default_rng(0)
-    held = {"by groups": 0, "by pictures": 0}
+    held = {"by groups": 0, "by images": 0}
     effective = counts.effective_count(np.repeat(np.arange(30), 6))
     for _ in range(1000):
         share = float((random.random(30) < 0.7).mean())
-        for name, count in (("by groups", effective), ("by pictures", 180)):
+        for name, count in (("by groups", effective), ("by images", 180)):
             low, high = counts.interval(share * count, count)
             held[name] += low <= 0.7 <= high
     assert 915 <= held["by groups"] <= 980
-    assert held["by pictures"] < 700
+    assert held["by images"] < 700
 
 
 def test_few_pictures_are_called_few():
-    said = "only 20 test pictures: a difference of less than about 31 points between two runs may be chance"
+    said = "only 20 test images: a difference of less than about 31 points between two runs may be chance"
     assert counts.caution(20) == said
     assert counts.caution(1).startswith(
-        "only 1 test picture: a difference of less than about 100 points"
+        "only 1 test image: a difference of less than about 100 points"
     )
     assert "the mAP is a rough guide" in counts.caution(8, accuracy=False)
     assert counts.caution(30) == counts.caution(0) == ""

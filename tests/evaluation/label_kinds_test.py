@@ -16,7 +16,7 @@ def test_of_five_classes_there_is_no_top_5(classes):
 
 
 def test_a_class_that_is_never_found_shows():
-    """Of 40 pictures 2 are defects, and all are called good: 95 % right."""
+    """Of 40 images 2 are defects, and all are called good: 95 % right."""
     labels = np.repeat([0, 1], [2, 38])
     logits = np.tile([0.0, 1.0], [40, 1])
     found, names = score(logits, labels), ["defect", "good"]
@@ -48,7 +48,7 @@ def test_multi_label_results_as_text():
         ("sky", "", ""),
     ]
     result = {"multi_label": True, "map": 0.5, "micro_f1": 0.25, "tested": 54}
-    assert MULTI_LABEL.described(result) == "mAP 50.0 % (54 pictures)  micro-F1 25.0 %"
+    assert MULTI_LABEL.described(result) == "mAP 50.0 % (54 images)  micro-F1 25.0 %"
     assert of_result(result) is MULTI_LABEL
     assert of_result({"multi_label": False}) is of_result({}) is SINGLE_LABEL
     classes = MULTI_LABEL.classes(logits, labels, names)

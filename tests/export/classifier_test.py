@@ -1,4 +1,4 @@
-"""An exported classifier predicts pictures, and files of them, as the run's test does; and it refuses damaged files."""
+"""An exported classifier predicts images, and files of them, as the run's test does; and it refuses damaged files."""
 
 import io
 import json
@@ -40,7 +40,7 @@ def with_result(path, folder, **changes):
 
 
 def check(module, files, wanted):
-    """Compares a module with the logits of the run's test, on pictures and on their files."""
+    """Compares a module with the logits of the run's test, on images and on their files."""
     each = [module(tf.io.decode_png(file, channels=3)[None]) for file in files]
     together = module.from_bytes(tf.constant(files))
     for found in (

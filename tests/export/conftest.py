@@ -28,7 +28,7 @@ GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=
 OURS = EncoderConfig(
     encoder="small", norm="batch", recompute=True
 )  # batch norm is what minds `training`
-SIZES = [(40, 30), (16, 50), (22, 22)]  # of the pictures of `root`, one of each class
+SIZES = [(40, 30), (16, 50), (22, 22)]  # of the images of `root`, one of each class
 
 
 @pytest.fixture(scope="package", autouse=True)

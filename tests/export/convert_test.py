@@ -103,7 +103,7 @@ def test_int8_of_a_run_states_accuracy_before_and_after(
     found = converted("", tmp_path / "int8", workdir=pretrained.path, step=7, **int8)
     assert (found["module"], found["card"]["step"], found["image_size"]) == ("first_run", 7, 32)
     assert os.listdir(tmp_path) == ["int8"]
-    assert found["pictures"] == "24 representative pictures"
+    assert found["pictures"] == "24 representative images"
     assert 0.9 < found["similarity"] < 0.99999
     accuracy = found["accuracy"]
     assert (accuracy["pictures"], accuracy["measure"]) == (
@@ -111,7 +111,7 @@ def test_int8_of_a_run_states_accuracy_before_and_after(
         "10 nearest neighbours, leave-one-out",
     )
     assert accuracy["savedmodel"] == accuracy["converted"] == 1  # colours are easy
-    assert "on 36 pictures: 100.0 % -> 100.0 %" in read(tmp_path / "int8", "README.md")
+    assert "on 36 images: 100.0 % -> 100.0 %" in read(tmp_path / "int8", "README.md")
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ def test_the_card_of_a_detector(exported):
     assert (card["class_names"], card["step"], card["run"]) == (NAMES, 9, "first_run")
     assert (card["dataset"], card["detector"]["encoder"]) == ("voc:insects", "random")
     assert (card["canvas"]["canvas_height"], card["levels"]) == (48, [3.0, 900.0])
-    assert "overlap of 0.5, 24 objects in 8 test pictures, step 9 | |" in text
+    assert "overlap of 0.5, 24 objects in 8 test images, step 9 | |" in text
     assert (
         "| over 11 points | 25.0 % |\n| over all points | 50.0 % |\n| COCO's, at an overlap of 0.5 | 45"
         in text

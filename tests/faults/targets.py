@@ -211,7 +211,7 @@ class Annotations(Target):
 
 
 class Tables(Target):
-    """Tables of labels: pictures with their classes, groups and a test, or a refusal."""
+    """Tables of labels: images with their classes, groups and a test, or a refusal."""
 
     def __init__(self, room):
         super().__init__(room)

@@ -34,7 +34,7 @@ COLORS = np.array([[200, 40, 40], [40, 160, 60], [40, 60, 200]])
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """60 pictures in three colours, in turn."""
+    """60 images in three colours, in turn."""
     folder = tmp_path_factory.mktemp("pictures")
     for number in range(60):
         pixels = np.random.default_rng(number).integers(-30, 30, [24, 32, 3]) + COLORS[number % 3]
@@ -50,7 +50,7 @@ def labels_in(table):
 
 
 class Served:
-    """The server of these pictures, whose features are their colours."""
+    """The server of these images, whose features are their colours."""
 
     def __init__(self, paths, names, table):
         colors = COLORS[np.arange(len(names)) % 3] / 255 + np.random.default_rng(0).normal(
@@ -147,7 +147,7 @@ class Browser:
             time.sleep(0.05)
 
     def label_screen(self, served):
-        """Gives each picture its colour, the first three of which are new classes."""
+        """Gives each image its colour, the first three of which are new classes."""
         for file in self.files():
             assert self.ask("document.activeElement.title") == file
             classes = self.ask(
@@ -242,12 +242,12 @@ def test_all_like_this_one_are_selected_as_far_as_guesses_are_sure(page, served)
         "those like it, of which nothing is known",
     )
     page.keys(Keys.ESCAPE, Keys.ENTER)
-    page.until(lambda: page.text("why").startswith("Why these"), "the same pictures again")
+    page.until(lambda: page.text("why").startswith("Why these"), "the same images again")
     page.keys("z", hold=[Keys.CONTROL])
     page.counted(0)
     page.open(served.address)
     page.label_screen(served)
-    page.until(lambda: not page.given(), "the next pictures")
+    page.until(lambda: not page.given(), "the next images")
     first, left = (
         page.files()[0],
         20 - sum(label == served.color(page.files()[0]) for label in served.labels().values()),
@@ -267,7 +267,7 @@ def test_all_like_this_one_are_selected_as_far_as_guesses_are_sure(page, served)
 def test_the_first_screen_says_what_to_do_and_no_key_is_silent(page, served):
     page.open(served.address)
     page.until(page.files, "pictures")
-    assert page.text("why").startswith("Press n, type what is on the framed picture")
+    assert page.text("why").startswith("Press n, type what is on the framed image")
     page.keys("1")
     assert "No class has the key 1 yet" in page.text("said")
     for number in range(10):
@@ -299,9 +299,9 @@ def test_next_is_in_sight_and_an_enter_too_many_passes_over_nothing(page, served
         assert page.ask("document.documentElement.scrollWidth") <= width
         page.keys(
             "1" * 12, Keys.ENTER, Keys.ENTER
-        )  # some of them before the next pictures are there
+        )  # some of them before the next images are there
         page.counted(24)
-        page.until(lambda: page.files() and not {*page.files()} & {*first}, "the next pictures")
+        page.until(lambda: page.files() and not {*page.files()} & {*first}, "the next images")
         second = page.files()
         page.keys(Keys.ENTER)
         page.until(
@@ -309,7 +309,7 @@ def test_next_is_in_sight_and_an_enter_too_many_passes_over_nothing(page, served
         )
         assert page.files() == second
         page.keys(Keys.ENTER)
-        page.until(lambda: {*page.files()} - {*second}, "the pictures after these")
+        page.until(lambda: {*page.files()} - {*second}, "the images after these")
     finally:
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
@@ -327,7 +327,7 @@ def test_a_deleted_picture_leaves_the_page(page, served, folder):
         assert f"{shown[1]}: no longer there" in page.text("said")
         page.driver.refresh()
         page.until(page.files, "pictures")
-        page.until(lambda: "1 picture is no longer in" in page.text("remarks"), "a remark")
+        page.until(lambda: "1 image is no longer in" in page.text("remarks"), "a remark")
         assert "of 59 labelled" in page.text("count")
         page.open(served.address, "all")
         page.until(lambda: len(page.files("everything")) == 59, "the others")
@@ -387,7 +387,7 @@ def test_names_are_text(page, served):
     page.counted(1)
     page.keys(" ")
     page.until(
-        lambda: HOSTILE in page.text("large") and "<script>" in page.text("large"), "the picture"
+        lambda: HOSTILE in page.text("large") and "<script>" in page.text("large"), "the image"
     )
     assert not page.ask(
         "document.querySelectorAll('main script, dialog script, #chips script, [onerror]').length"
@@ -421,7 +421,7 @@ def test_5000_pictures_scroll(page, folder, tmp_path):
             page.ask("scrollTo(0, document.body.scrollHeight)")
             return page.ask("document.querySelectorAll('#everything .tile').length") == 5000
 
-        page.until(is_at_the_end, "5,000 pictures", seconds=90)
+        page.until(is_at_the_end, "5,000 images", seconds=90)
         assert page.files("everything") == names
         page.click("#everything .tile:last-child")
         page.new_class("red")

@@ -1,4 +1,4 @@
-"""Pictures of three colours whose features are their mean colours."""
+"""Images of three colours whose features are their mean colours."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ class MeanColours(Encoder):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """48 pictures: FOLDER/CLASS/NUMBER.png."""
+    """48 images: FOLDER/CLASS/NUMBER.png."""
     monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path / "cache"))
     write_pictures(tmp_path / "mine", {"": 16})
     return tmp_path / "mine"

@@ -1,4 +1,4 @@
-"""Pictures are encoded once: not those of before an interruption, and those that are new."""
+"""Images are encoded once: not those of before an interruption, and those that are new."""
 
 import numpy as np
 import pytest

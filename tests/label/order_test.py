@@ -1,4 +1,4 @@
-"""Which pictures come next, on three clusters of different sizes."""
+"""Which images come next, on three clusters of different sizes."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from cpc_tf.label import order
 from cpc_tf.label.order import Pool
 
 RANDOM = np.random.default_rng(0)
-# 60, 30 and 10 pictures around three corners; the last of each is an outlier.
+# 60, 30 and 10 images around three corners; the last of each is an outlier.
 CENTRES = np.eye(3).repeat([60, 30, 10], 0)
 CLUSTER = CENTRES.argmax(1)
 DIRECTIONS = normalized(

@@ -1,4 +1,4 @@
-"""Who is answered: this machine's page with the token alone, and for pictures of the index alone."""
+"""Who is answered: this machine's page with the token alone, and for images of the index alone."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What the page is told: pictures to label, guesses, figures that are of a random sample, slips."""
+"""What the page is told: images to label, guesses, figures that are of a random sample, slips."""
 
 import re
 import time
@@ -37,7 +37,7 @@ def settled(session):
 
 
 def give(session, pictures, name=None):
-    """Labels pictures with their class, that of their folder, or with a name."""
+    """Labels images with their class, that of their folder, or with a name."""
     for picture in pictures:
         session.label(
             "p", [picture["index"]], "set", name or picture["file"].partition("/")[0], "person"
@@ -54,7 +54,7 @@ def test_labels_teach_a_classifier_that_is_measured_on_a_random_sample(session):
     )
     give(session, session.next(8)["pictures"])
     state = settled(session)
-    sentence = r"not measured yet: [234] of 10 pictures drawn at random have a label"
+    sentence = r"not measured yet: [234] of 10 images drawn at random have a label"
     assert re.fullmatch(sentence, state["figures"]["sentence"])
     while state["labelled"] < 47:
         give(session, session.next(8)["pictures"][: 47 - state["labelled"]])
@@ -144,11 +144,11 @@ def test_pictures_that_are_deleted_leave_the_page_and_the_table_stays_of_use(
     state = session.state("p")
     assert (state["pictures"], state["labelled"], session.all(0, 99, "")["total"]) == (44, 11, 44)
     assert state["remarks"] == [
-        f"4 pictures are no longer in {folder}; their rows stay in {config.labels}"
+        f"4 images are no longer in {folder}; their rows stay in {config.labels}"
     ]
     assert not gone & {point[0] for point in session.map()["points"]}
     table = pool.table_of(PicturesConfig(labelled=str(folder), labels=config.labels))
-    assert any("pictures are no longer there: 2" in note for note in table.notes)
+    assert any("images are no longer there: 2" in note for note in table.notes)
 
 
 def test_one_page_at_a_time_changes_labels(session):
@@ -190,7 +190,7 @@ def test_several_classes_a_picture(config, opened):
     assert session.table.of[opened.pictures.names[0]].classes == ()
     assert "mean average precision" in state["figures"]["sentence"]
     with pytest.raises(
-        ConfigError, match="has pictures with several classes or none: add --multi_label"
+        ConfigError, match="has images with several classes or none: add --multi_label"
     ):
         Session(config, opened)
 
@@ -221,5 +221,5 @@ def test_the_commands_are_those_of_the_session():
         "efficient",
     ]
     assert commands(own, ["cat"], 1, is_measured=False)["remarks"] == [
-        "A classifier needs pictures of at least two classes."
+        "A classifier needs images of at least two classes."
     ]

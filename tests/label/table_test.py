@@ -159,7 +159,7 @@ def test_a_name_that_tasks_read_otherwise_is_refused(tmp_path, name):
 
 
 def test_no_test_is_drawn_from_accepted_guesses(folder, tmp_path):
-    """Nor is one tested because another picture of its group is."""
+    """Nor is one tested because another image of its group is."""
     rows = [
         f"{name}/{n}.png,{name},{'model' if n % 2 else 'person'},{n if n > 8 else ''}"
         for name in ("red", "green", "blue")
@@ -171,7 +171,7 @@ def test_no_test_is_drawn_from_accepted_guesses(folder, tmp_path):
     assert len(table.splits["test"]) >= 3
     assert not table.accepted[table.splits["test"]].any()
     assert table.accepted[table.splits["train"]].sum() > 12
-    assert any("may state another accuracy than new pictures have" in note for note in table.notes)
+    assert any("may state another accuracy than new images have" in note for note in table.notes)
     assert any("18, which no test is drawn from" in note for note in table.notes)
     assert np.intersect1d(
         table.groups[table.splits["test"]], table.groups[table.splits["train"]]

@@ -201,7 +201,7 @@ def test_multi_label_pictures_to_the_report(tmp_path, monkeypatch, capsys):
     assert not {"top1", "top5"} & result.keys()
     assert result["map"] > result["map_chance"] + 0.2
     printed, table = capsys.readouterr().out, (tmp_path / "run/table.txt").read_text()
-    assert printed.endswith(f"\n{table}\nresults and picture: {tmp_path}/run\n")
+    assert printed.endswith(f"\n{table}\nresults and image: {tmp_path}/run\n")
     head, pixels, chance, *_ = table.splitlines()
     assert head == "linear classifier on         mAP  micro-F1"
     assert pixels.startswith(f"encoder                 {100 * result['map']:7.1f}%")
@@ -213,13 +213,13 @@ def test_multi_label_pictures_to_the_report(tmp_path, monkeypatch, capsys):
     assert shown.fold  # as it has one row
     assert shown.columns == [
         "Method",
-        "Labelled pictures",
-        "Test pictures",
+        "Labelled images",
+        "Test images",
         "mAP, %",
         "Micro-F1, %",
         "Chance, %",
     ]
-    found = {row["Method"]: [text(row["Test pictures"]), text(row["mAP, %"])] for row in shown.rows}
+    found = {row["Method"]: [text(row["Test images"]), text(row["mAP, %"])] for row in shown.rows}
     assert found == {"pixels": ["12", f"{100 * result['map']:.1f}"]}
     assert not blocks(report(runs, "photos"), "linear")
 
@@ -232,7 +232,7 @@ EFFICIENT = "--resize=16 --image_size=16 --endpoint=latents --head_blocks=0 --te
 
 
 def made_grey(folder):
-    """The same pictures in the grey of `tf.image`, by NumPy."""
+    """The same images in the grey of `tf.image`, by NumPy."""
     there = pathlib.Path(f"{folder}_grey")
     for file in pathlib.Path(folder).rglob("*.png"):
         pixels = tf.io.decode_png(file.read_bytes()).numpy().astype(np.float64)

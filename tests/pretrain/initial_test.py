@@ -88,7 +88,7 @@ def test_what_is_no_encoder_without_labels_is_refused(tmp_path):
 
 @pytest.fixture(scope="module")
 def whole(module, tmp_path_factory):
-    """(settings, result) of a run on pictures without labels, which cannot be probed."""
+    """(settings, result) of a run on images without labels, which cannot be probed."""
     room = tmp_path_factory.mktemp("whole")
     shutil.copytree(module[0], room / "hub")
     samples.write_pictures(room, {"pictures": 4}, names=["birds"], side=24)

@@ -20,7 +20,7 @@ def test_cells():
     assert text(spread([0.2])) == text(spread([0.2], 1000)) == "20.0"
     assert [text(spread([0.65], 20)), str(spread([0.65], 20))] == ["65 (43 to 82)"] * 2
     assert text(spread([0.6, 0.7], 200)) == "65.0 ±7.1, n=2 (58 to 72)"
-    assert text(spread([0.65], 180, independent=20)) == "65.0 (43 to 82)"  # pictures in 20 groups
+    assert text(spread([0.65], 180, independent=20)) == "65.0 (43 to 82)"  # images in 20 groups
     values = [None, 3, 12345, 0.00123, 1234.6, "word", True, {"a": 1}]
     assert [text(v) for v in values] == [
         "\N{EN DASH}",

@@ -45,12 +45,12 @@ def test_it_opens_with_its_cross_validation_beside_what_the_curve_says_of_others
     assert not problems
     ((section,), files) = list(page.sections([run])), page.files([run], [], "runs")
     first, second, third, *_ = section.lead.sentences
-    assert first == "With 100 labels it names 68 of 100 new pictures right."
-    assert second.startswith("Each of 100 labelled pictures was new once")
+    assert first == "With 100 labels it names 68 of 100 new images right."
+    assert second.startswith("Each of 100 labelled images was new once")
     assert "5-fold cross-validation, 5 times" in second
     assert (
         third
-        == "Of many more such pictures it would name 58 to 76 of 100 right, with a certainty of 95 %."
+        == "Of many more such images it would name 58 to 76 of 100 right, with a certainty of 95 %."
     )
     bars = files["photos-answer.csv"].splitlines()
     assert bars[1:3] == [

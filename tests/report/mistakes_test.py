@@ -1,4 +1,4 @@
-"""Which pictures were named wrongly, the surest first, and which class is taken for which."""
+"""Which images were named wrongly, the surest first, and which class is taken for which."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ TABLE = f"{HEAD}{ROWS}a/3.png,cat,hen,0.8\n"
 
 
 def _run(tmp_path, table=TABLE, **more):
-    """A classifier of pictures in grey levels by their numbers, and its predictions."""
+    """A classifier of images in grey levels by their numbers, and its predictions."""
     (tmp_path / "pictures/a").mkdir(parents=True)
     Image.new("RGB", (40, 20)).save(tmp_path / "secret.png")
     for number in range(1, 20):
@@ -39,7 +39,7 @@ def test_the_surest_mistakes_come_first_and_say_what_each_is(tmp_path):
         ("said dog, 60\xa0%", "is cat", "a/1.png"),
     ]
     assert (
-        figure.title == "Of 5 pictures 4 were named wrongly; these are the 2 that it was surest of."
+        figure.title == "Of 5 images 4 were named wrongly; these are the 2 that it was surest of."
     )
     (tmp_path / "first.png").write_bytes(figure.png)
     pixels = np.asarray(Image.open(tmp_path / "first.png"))

@@ -1,4 +1,4 @@
-"""The sentence that a dataset opens with: which model, which rival, and in whole pictures."""
+"""The sentence that a dataset opens with: which model, which rival, and in whole images."""
 
 import pytest
 
@@ -15,15 +15,15 @@ def _first(*records):
 @pytest.mark.parametrize(
     ("rivals", "sentence"),
     [
-        ([], "With 100 labels it names 68 of 100 new pictures right."),
+        ([], "With 100 labels it names 68 of 100 new images right."),
         ([samples.efficient("pixels", top1=0.512)],
-         "With 100 labels it names 68 of 100 new pictures right; the same without pre-training 51."),
+         "With 100 labels it names 68 of 100 new images right; the same without pre-training 51."),
         # With other labels, of another task: no rival.
         ([samples.efficient("pixels", 0.2, top1=0.6), samples.linear("pixels", 0.6, num_train_labels=100)],
-         "With 100 labels it names 68 of 100 new pictures right."),
+         "With 100 labels it names 68 of 100 new images right."),
         # A network untrained is the rival only where none learned from the labels alone.
         ([samples.efficient("pixels", top1=0.4), samples.efficient("random", top1=0.5)],
-         "With 100 labels it names 68 of 100 new pictures right; the same without pre-training 40."),
+         "With 100 labels it names 68 of 100 new images right; the same without pre-training 40."),
     ],
 )  # fmt: skip
 def test_a_rival_differs_in_pre_training_alone(rivals, sentence):
@@ -35,24 +35,24 @@ def test_of_few_pictures_the_sentence_counts_them():
     random = samples.linear("random", 0.5, num_train_labels=1, tested=20)
     assert (
         _first(few, random)
-        == "With 1 label it names 13 of 20 new pictures right; the same without pre-training 10."
+        == "With 1 label it names 13 of 20 new images right; the same without pre-training 10."
     )
     refit = {**few, "refit": {"num_train_labels": 21}}
     sentences = " ".join(lead([samples.run(refit)]).sentences)
-    assert "only 20 test pictures" in sentences
+    assert "only 20 test images" in sentences
     assert "trained again on all 21 labels" in sentences
 
 
 @pytest.mark.parametrize(
     ("record", "sentence"),
     [
-        (samples.detect(map11=0.5), "It finds the objects on new pictures with a mean average precision of 50 of 100."),
+        (samples.detect(map11=0.5), "It finds the objects on new images with a mean average precision of 50 of 100."),
         (samples.detect(best_f1={"score": 0.6, "right": 3, "boxes": 4, "objects": 6, "precision": 0.75, "recall": 0.5}),
-         "It finds 50 of 100 objects on new pictures, and 75 of 100 boxes that it draws are right."),
-        (samples.pretrain(), "An encoder was trained on 100 pictures without labels."),
+         "It finds 50 of 100 objects on new images, and 75 of 100 boxes that it draws are right."),
+        (samples.pretrain(), "An encoder was trained on 100 images without labels."),
         ({**samples.linear(), "multi_label": True, "map": 0.6, "top1": None,
           "classes": {"cat": {"tested": 10, "predicted": 8, "right": 6}}},
-         "With 1,000 labels it finds 60 of 100 things that new pictures show, and 75 of 100 that it names are there."),
+         "With 1,000 labels it finds 60 of 100 things that new images show, and 75 of 100 that it names are there."),
     ],
 )  # fmt: skip
 def test_other_tasks(record, sentence):

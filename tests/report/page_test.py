@@ -28,7 +28,7 @@ def _report(runs, output):
 
 
 class _Page(html.parser.HTMLParser):
-    """What a page shows, loads and leaves open. `text` has a line for each row of a table, picture and paragraph."""
+    """What a page shows, loads and leaves open. `text` has a line for each row of a table, image and paragraph."""
 
     VOID = ("meta", "img", "br", "link", "source")
     CELLS, SILENT = ("td", "th"), ("style", "script")
@@ -133,7 +133,7 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     assert not [path for path in (tmp_path / "report").iterdir() if path.suffix == ".tmp"]
     rows = csv.DictReader((tmp_path / "report/photos-test-figure1.csv").read_text().splitlines())
     points = {(r["panel"], r["curve"], r["labels (part of all)"], r["value"]) for r in rows}
-    panel = "Right (top-1), % of new pictures"
+    panel = "Right (top-1), % of new images"
     assert points >= {(panel, "CPC v2", "10", "60.0"), (panel, "pixels", "1000", "70.0")}
     (row,) = (
         row

@@ -138,7 +138,7 @@ PNG = b"\x89PNG\r\n"
 
 
 def odd_kinds(folder):
-    """What `all_kinds` lacks: few test pictures, odd names, several labels, two phases of boxes, pictures of runs."""
+    """What `all_kinds` lacks: few test images, odd names, several labels, two phases of boxes, images of runs."""
     for seed in (0, 1):
         few = folder / f"few/{seed}"
         classes = {

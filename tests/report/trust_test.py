@@ -45,7 +45,7 @@ def test_the_caption(calibration, ends):
         )
     )
     assert figure.title.startswith(
-        "Of the 20 pictures that it was at least 90 % sure of, 20 are right."
+        "Of the 20 images that it was at least 90 % sure of, 20 are right."
     )
     assert ends in figure.title
     assert len(figure.data) == 4

@@ -71,7 +71,7 @@ def test_what_has_changed_is_counted_and_named(now, said):
 
 
 def test_a_file_that_changed_sides_is_neither_added_nor_removed():
-    """As a picture more makes many do where a fifth is drawn for the test."""
+    """As an image more makes many do where a fifth is drawn for the test."""
     train, test = but({}, "7.jpg"), {"7.jpg": CATS_AND_DOGS["7.jpg"]}
     now = inventories(but({"8.jpg": [1, "cat"]}, "0.jpg"), {"0.jpg": CATS_AND_DOGS["0.jpg"]})
     assert differences(inventories(train, test), now) == [

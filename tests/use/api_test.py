@@ -225,7 +225,7 @@ def test_patches_are_encoded_on_their_own(encoder, room):
 def test_neighbours_are_sorted_and_named(encoder, room):
     folder = room / "my_pictures"
     (found,) = encoder.neighbours(folder / "green/4.png", folder, count=30)
-    assert len(found) == 23  # the picture itself is left out, however it is named
+    assert len(found) == 23  # the image itself is left out, however it is named
     assert "green/4.png" not in [near.name for near in found]
     (room / "link.png").symlink_to(folder / "green/4.png")
     assert encoder.neighbours([f"{room}/link.png"], folder, count=30) == [found]

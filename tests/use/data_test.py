@@ -17,7 +17,7 @@ from tests.data.samples import encode, write_files
 
 @pytest.fixture
 def listed(tmp_path, capsys):
-    """Writes {path: content}, a number for a picture of this level; returns the lines printed and the table."""
+    """Writes {path: content}, a number for an image of this level; returns the lines printed and the table."""
 
     def listed(files, **settings):
         write_files(
@@ -49,14 +49,14 @@ def test_class_folders(listed):
     lines, rows = listed({**FOLDERS, "dog/copy.png": 1}, labelled="HERE")
     assert lines[0] == "--labelled=x"
     assert lines[1:3] == [
-        "  train: 9 pictures of 2 classes: cat 4, dog 5",
-        "  test: 2 pictures of 2 classes: cat 1, dog 1",
+        "  train: 9 images of 2 classes: cat 4, dog 5",
+        "  test: 2 images of 2 classes: cat 1, dog 1",
     ]
     assert "  cpc-tf classify: all 11 labels of train, tested by cross-validation" in lines
     assert "  cpc-tf linear, efficient: 9 labels of train, tested on 2 of test" in lines
     assert "  height x width: from 4 x 6 to 4 x 6 px, median 4 x 6 px" in lines
-    assert "  1 picture is a copy of another, e.g. dog/copy.png (dog/0.png)" in lines
-    assert lines[-1] == "done: table.csv (11 pictures)"
+    assert "  1 image is a copy of another, e.g. dog/copy.png (dog/0.png)" in lines
+    assert lines[-1] == "done: table.csv (11 images)"
     assert {row["label"] for row in rows} == {"cat", "dog"}
     assert [row["copy_of"] for row in rows if row["file"] == "dog/copy.png"] == ["dog/0.png"]
 
@@ -64,7 +64,7 @@ def test_class_folders(listed):
 def test_the_table_can_be_given_back_as_labels(listed, tmp_path):
     own = "file,label,group\ncat/0.png,cat;dog,p1\ncat/1.png,no class,p1\ncat/2.png,,\ndog/0.png,dog,\n"
     lines, rows = listed({**FOLDERS, "labels.csv": own}, labelled="HERE", labels="HERE/labels.csv")
-    assert "  2 pictures are in 1 group of --labels" in lines
+    assert "  2 images are in 1 group of --labels" in lines
     assert "; 7 without a label" in lines[1]
     assert [row["label"] for row in rows][:4] == ["cat;dog", "no class", "", ""]
     again, rows_again = listed({}, labelled="HERE", labels=tmp_path / "table.csv")
@@ -77,7 +77,7 @@ def test_the_table_can_be_given_back_as_labels(listed, tmp_path):
 
 
 def test_splits_in_a_folder_of_the_same_name_have_the_classes_of_a_training(listed, tmp_path):
-    """As Kaggle has them, with pictures of no class in one of the splits."""
+    """As Kaggle has them, with images of no class in one of the splits."""
     files = {
         f"seg_{split}/seg_{split}/{name}": own
         for split in ("train", "test")
@@ -85,8 +85,8 @@ def test_splits_in_a_folder_of_the_same_name_have_the_classes_of_a_training(list
     }
     files |= {f"seg_pred/seg_pred/{i}.png": 100 + i for i in range(2)}
     lines, _ = listed(files, labelled="HERE", top_folders="splits")
-    assert lines[1] == "  seg_pred: 2 pictures; 2 without a label"
-    assert lines[3] == "  seg_train: 10 pictures of 2 classes: cat 5, dog 5"
+    assert lines[1] == "  seg_pred: 2 images; 2 without a label"
+    assert lines[3] == "  seg_train: 10 images of 2 classes: cat 5, dog 5"
     data = PicturesConfig(
         labelled=f"{tmp_path}/x", top_folders="splits", data_dir=f"{tmp_path}/cache"
     )
@@ -107,8 +107,8 @@ def test_boxes(listed):
         "Annotations/3.xml": xml(CAT, ("dog", *CAT[1:])),
     }
     lines, rows = listed(files, dataset="voc:HERE")
-    assert lines[1] == "  train: 8 pictures, 9 boxes of 2 classes: cat 8, dog 1"
-    assert lines[2] == "  test: 2 pictures, 2 boxes of 1 class: cat 2"
+    assert lines[1] == "  train: 8 images, 9 boxes of 2 classes: cat 8, dog 1"
+    assert lines[2] == "  test: 2 images, 2 boxes of 1 class: cat 2"
     assert [row["label"] for row in rows if row["file"] == "JPEGImages/3.png"] == ["cat;dog"]
 
 
@@ -118,8 +118,8 @@ def test_the_objects_of_a_folder_of_boxes(tmp_path, capsys):
     )
     listing(ListingConfig(boxes=f"{tmp_path}/x", data=PicturesConfig(data_dir=f"{tmp_path}/cache")))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "  format: VOC, from 6 XML files with the names of pictures"
-    # Boxes of 4 x 4 px in pictures of 8 x 12 px.
+    assert lines[1] == "  format: VOC, from 6 XML files with the names of images"
+    # Boxes of 4 x 4 px in images of 8 x 12 px.
     start = "  objects to learn: sides of 4 to 4 px, median 4 px; objects as shown: "
     (line,) = (line for line in lines if line.startswith(start))
     assert "on a canvas of 224 x 352 px; --area_scale=" in line
@@ -156,7 +156,7 @@ def test_pictures_of_the_test_that_are_nearly_learned(listed, monkeypatch):
     lines, _ = listed(files, labelled="HERE", encoder="module")
     (line,) = (line for line in lines if "nearly" in line)
     assert line.startswith(
-        "  1 picture is nearly one of another split (cosine of their features at least 0.95), e.g. "
+        "  1 image is nearly one of another split (cosine of their features at least 0.95), e.g. "
     )
     assert line.partition("e.g. ")[2].startswith("test/cat/near.png (train/cat/")
     assert line.endswith(", 1.00)")
@@ -165,6 +165,6 @@ def test_pictures_of_the_test_that_are_nearly_learned(listed, monkeypatch):
 def test_what_is_no_folder_is_refused(listed):
     with pytest.raises(
         ConfigError,
-        match="^--dataset=photos: does not name your own pictures; name them by --labelled",
+        match="^--dataset=photos: does not name your own images; name them by --labelled",
     ):
         listed({})

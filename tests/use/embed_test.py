@@ -88,7 +88,7 @@ def test_features_are_those_of_picture_and_mirror_image(done, encoder, folder):
         )
         maps = loaded.outputs(tf.stack([image, image[:, ::-1]]))["feature_map"]
         np.testing.assert_allclose(features, tf.reduce_mean(maps, [0, 1, 2]), rtol=1e-4, atol=1e-5)
-    assert "the mean of feature_map over a picture of 16 x 16 px" in told[0]
+    assert "the mean of feature_map over an image of 16 x 16 px" in told[0]
 
 
 def test_features_of_folder_come_from_the_cache(done, encoder, folder, monkeypatch):
@@ -156,8 +156,8 @@ def test_pictures_whose_names_cannot_be_drawn_are_told_apart_on_the_sheet(
     files, drawn = pictures.find(str(tmp_path)), []
     monkeypatch.setattr(plots, "tile", lambda axis, image, text, **_: drawn.append(text))
     draw_neighbours([(np.zeros([4, 4, 3], np.uint8), files.names[0], [(1, 0.5)])], files)
-    assert drawn == ["picture 0", "0.50\npicture 1"]
-    assert "picture 0 is \u0623.png, picture 1 is \u0628.png" in caplog.text
+    assert drawn == ["image 0", "0.50\npicture 1"]
+    assert "image 0 is \u0623.png, image 1 is \u0628.png" in caplog.text
 
 
 def test_pictures_are_resized_as_in_pre_training(tmp_path):
@@ -177,7 +177,7 @@ def test_a_third_party_module_sees_whole_pictures(folder, tmp_path):
     )
     image = decode((folder / "a/red/0.png").read_bytes()).numpy()
     np.testing.assert_allclose(found.features[0], image.mean((0, 1)) / 255, atol=0.01)
-    assert "over a picture of 20 x 20 px and its mirror image" in told[0]
+    assert "over an image of 20 x 20 px and its mirror image" in told[0]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_third_party_module_sees_whole_pictures(folder, tmp_path):
         ({"encoder": "{}/classifier"}, "is a classifier"),
         ({"pictures": "{}/a/empty.jpg"}, "none can be read.*empty"),
         ({"to_label": 2, "to_label_output": "{}/others.csv"}, "not an empty table"),
-        ({"labels": "{}/others.csv"}, "none of its files is a picture.*b/no.png"),
+        ({"labels": "{}/others.csv"}, "none of its files is an image.*b/no.png"),
         ({"neighbours": "{}/a/empty.jpg"}, "cannot be read.*empty"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`cpc-tf predict` with a classifier: rows, broken pictures, being stopped, standard output."""
+"""`cpc-tf predict` with a classifier: rows, broken images, being stopped, standard output."""
 
 import csv
 import fcntl
@@ -31,7 +31,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Nine pictures in folders of their colours, and a broken one."""
+    """Nine images in folders of their colours, and a broken one."""
     root = tmp_path_factory.mktemp("own")
     write_pictures(root, {"x": 3})
     (root / "x/blue/1.jpg").write_bytes(b"%PDF")
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(model, folder, tmp_path_factory):
-    """(directory of p.csv and sheet.png, the records, what was told) of all pictures."""
+    """(directory of p.csv and sheet.png, the records, what was told) of all images."""
     out, told = tmp_path_factory.mktemp("out"), []
     config = PredictConfig(
         model, str(folder), f"{out}/new/p.csv", sheet=f"{out}/sheet.png", batch_size=4
@@ -75,7 +75,7 @@ def test_a_row_for_each_picture(model, folder, whole):
     assert not (out / "new/p.csv.part").exists()
     assert (out / "sheet.png").read_bytes().startswith(b"\x89PNG")
     assert any(
-        "1 of 10 pictures could not be read: x/blue/1.jpg (cannot be decoded: PDF)" in line
+        "1 of 10 images could not be read: x/blue/1.jpg (cannot be decoded: PDF)" in line
         for line in told
     )
     with pytest.raises(ConfigError, match="is finished"):

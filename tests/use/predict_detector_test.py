@@ -33,7 +33,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Squares (0, 2), bars (1, 3), a broken picture, and one of another size that is stored on its side."""
+    """Squares (0, 2), bars (1, 3), a broken image, and one of another size that is stored on its side."""
     root = tmp_path_factory.mktemp("boxes")
     write_boxes(root)
     (root / "JPEGImages/1b.png").write_bytes(b"")
@@ -89,7 +89,7 @@ def test_weaker_boxes_are_left_out_and_a_model_in_python_keeps_its_least_score(
     assert [len(record.boxes) for record in found] == [1, 0, 0, 1, 1, 0]
     assert (
         len((tmp_path / "boxes.csv").read_text().splitlines()) == 7
-    )  # a picture without boxes has a row, too
+    )  # an image without boxes has a row, too
     assert len(cpc_tf.predict(loaded, folder / "3.png")[0].boxes) == 1
 
 
@@ -154,7 +154,7 @@ def test_ids_of_true_boxes(tmp_path):
     (one,) = json.loads(formats.coco(records, ids))["annotations"]
     assert (one["image_id"], one["category_id"]) == (102, 44)
     for files, said in (
-        (["9.png"], "1 of 1 pictures are not among its images: 9.png"),
+        (["9.png"], "1 of 1 images are not among its images: 9.png"),
         (["1.png", "y/1.png"], "several"),
     ):
         with pytest.raises(ConfigError, match=f"^--coco_ids=.*true.json: {said}"):
@@ -235,7 +235,7 @@ def test_yolo(scores):
 
 @pytest.mark.slow
 def test_yolo_can_be_learned_from(model, folder, tmp_path):
-    """What a person corrects and gives back as --boxes: the folder, with the pictures beside the texts."""
+    """What a person corrects and gives back as --boxes: the folder, with the images beside the texts."""
     predict(
         PredictConfig(model, str(folder), f"{tmp_path}/yolo", least_score=0.1, boxes_format="yolo")
     )
@@ -247,7 +247,7 @@ def test_yolo_can_be_learned_from(model, folder, tmp_path):
         (tmp_path / "yolo/images" / name).write_bytes((folder / name).read_bytes())
     assert layout.format_of(f"{tmp_path}/yolo") == (
         "yolo",
-        "5 text files with the names of pictures",
+        "5 text files with the names of images",
     )
     read = yolo.read(DataConfig(dataset=f"yolo:{tmp_path}/yolo"))
     assert read.class_names == ("bar", "square")
@@ -272,7 +272,7 @@ def test_the_drawings(found, folder):
 
 
 def test_boxes_on_a_tile_are_where_the_object_is():
-    """A picture twice as wide as high, on a square tile."""
+    """An image twice as wide as high, on a square tile."""
     record = Detected("x", 100, 200, (Box("a", 0.9, 0, 100, 50, 200),))
     (box,) = run.on_thumbnail(record)
     assert box[2:] == (40, 80, 80, 160)
