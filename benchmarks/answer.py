@@ -18,7 +18,9 @@ import time
 import numpy as np
 from absl import app, flags
 
-FOLDER, LABELLED, NEW = 2000, "mine", "new"
+FOLDER = 2000
+LABELLED = "mine"
+NEW = "new"
 WAYS = ("classify", "efficient", "scikit-learn")
 SCIKIT_LEARN = """
 import sys, csv, numpy as np, cpc_tf
@@ -46,7 +48,8 @@ def define_flags() -> None:
 
 def draw(pictures: pathlib.Path, place: pathlib.Path, labels: int, seed: int) -> dict[str, str]:
     """Fills a folder with links to images and a table of labels; returns {new image: its class}."""
-    random, truth = np.random.default_rng(seed), {}
+    random = np.random.default_rng(seed)
+    truth = {}
     for split, folder, count in (("train", LABELLED, FOLDER), ("val", NEW, 500)):
         (place / folder).mkdir()
         files = sorted(path for path in (pictures / split).rglob("*") if path.is_file())
@@ -89,7 +92,8 @@ def commands(way: str, encoder: str) -> list[list[str]]:
 
 
 def main(_: list[str]) -> None:
-    root, measured = pathlib.Path(__file__).parent.parent, {}
+    root = pathlib.Path(__file__).parent.parent
+    measured = {}
     encoder = os.path.abspath(flags.FLAGS.encoder)
     environment = {**os.environ, "PYTHONPATH": str(root)}
     for seed in range(flags.FLAGS.draws):
@@ -98,12 +102,14 @@ def main(_: list[str]) -> None:
                 pathlib.Path(flags.FLAGS.pictures), pathlib.Path(folder), flags.FLAGS.labels, seed
             )
             for way in flags.FLAGS.ways:
-                before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                began = time.monotonic()
                 for command in commands(way, encoder):
                     subprocess.run(
                         command, cwd=folder, env=environment, check=True, capture_output=True
                     )
-                used, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began
+                used = resource.getrusage(resource.RUSAGE_CHILDREN)
+                wall = time.monotonic() - began
                 cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
                 with open(os.path.join(folder, f"{way}.csv")) as file:
                     right = np.mean(

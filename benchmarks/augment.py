@@ -20,7 +20,10 @@ import numpy as np
 from absl import app, flags
 
 # Appendix A.
-RESIZE, CROP, PATCH, STRIDE = 300, 260, 80, 36
+RESIZE = 300
+CROP = 260
+PATCH = 80
+STRIDE = 36
 GRID = (CROP - PATCH) // STRIDE + 1
 BATCH = 8  # images handed over at a time, so that Python's share vanishes
 
@@ -46,7 +49,8 @@ def main(argv) -> None:
     found = {(way, n): _run_child(way, n, same) for n in range(1, cores + 1) for way in WAYS}
     print("| images/s | one core | two cores | ratio | peak MB, one core |\n|---|---|---|---|---|")
     for way, title in WAYS.items():
-        one, two = found[way, 1], found.get((way, 2), {})
+        one = found[way, 1]
+        two = found.get((way, 2), {})
         ratio = _divide(two.get("rate"), one.get("rate"))
         print(
             f"| {title} | {_show(one.get('rate'))} | {_show(two.get('rate'))} | {ratio} | {_show(one.get('peak'))} |"
@@ -96,7 +100,8 @@ def _dataset(name: str, pictures: str):
     from cpc_tf.data import views
     from cpc_tf.data.decode import decode
 
-    config, count = AugmentConfig(), GRID * GRID
+    config = AugmentConfig()
+    count = GRID * GRID
 
     def crop(counter, file):
         return views.random_crop(views.resize(decode(file, RESIZE), RESIZE), CROP, 0, counter)
@@ -132,7 +137,8 @@ def _dataset_rate(dataset_and_function, cores: int, seconds: float) -> float:
     )
     iterator = iter(dataset.with_options(options))
     next(iterator), next(iterator)
-    start, images = time.perf_counter(), 0
+    start = time.perf_counter()
+    images = 0
     while time.perf_counter() - start < seconds:
         next(iterator)
         images += BATCH
@@ -174,8 +180,10 @@ def _primitives(patches: np.ndarray, seconds: float) -> dict:
     from cpc_tf.augment.operations import all_primitives
     from cpc_tf.augment.reference import COLOR_ORDERS
 
-    config, n = AugmentConfig(), len(patches)
-    idle, drawn = augment.idle(n, PATCH), augment.draw(config, 0, 0, n, PATCH)
+    config = AugmentConfig()
+    n = len(patches)
+    idle = augment.idle(n, PATCH)
+    drawn = augment.draw(config, 0, 0, n, PATCH)
     yes = tf.fill([n], True)
     recipes = {"nothing (pixels in and out)": idle}
     for primitive in all_primitives():
@@ -220,7 +228,8 @@ def _peer(patches, recipe, seconds: float) -> float | None:
 def _microseconds(function, seconds: float) -> float:
     """The least time of a call: what the machine needs when nothing else runs."""
     function()
-    times, end = [], time.perf_counter() + min(0.3, seconds / 10)
+    times = []
+    end = time.perf_counter() + min(0.3, seconds / 10)
     while not times or time.perf_counter() < end:
         start = time.perf_counter()
         function()

@@ -61,15 +61,18 @@ def _one(
 
 def _warp(x, a=1.0, b=0.0, c=0.0, d=0.0, e=1.0, f=0.0):
     # PIL counts from a pixel's corner, OpenCV from its centre.
-    c, f = c + (a + b - 1) / 2, f + (d + e - 1) / 2
+    c = c + (a + b - 1) / 2
+    f = f + (d + e - 1) / 2
     flags = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
     matrix = np.array([[a, b, c], [d, e, f]])
     return cv2.warpAffine(x, matrix, x.shape[1::-1], flags=flags, borderValue=(128, 128, 128))
 
 
 def _rotate(x, degrees):
-    angle, centre = -math.radians(degrees), len(x) / 2
-    cosine, sine = math.cos(angle), math.sin(angle)
+    angle = -math.radians(degrees)
+    centre = len(x) / 2
+    cosine = math.cos(angle)
+    sine = math.sin(angle)
     return _warp(
         x,
         cosine,
@@ -93,7 +96,8 @@ def _auto_contrast(x, _):
     tables = []
     for counts in _counts(x):
         used = np.flatnonzero(counts)
-        low, high = used[0], used[-1]
+        low = used[0]
+        high = used[-1]
         tables.append(
             _table((LEVELS - low) * (255 / (high - low))) if high > low else LEVELS.astype(np.uint8)
         )
@@ -123,7 +127,8 @@ def _elastic(x, displacement, shear):
         * CONTROL_SPACING
         * size
     )
-    rows, columns = position[:, None] + displacement[..., 0], position + displacement[..., 1]
+    rows = position[:, None] + displacement[..., 0]
+    columns = position + displacement[..., 1]
     centre = (size - 1) / 2
     y = spline @ (rows + shear[0] * columns + centre).astype(np.float32) @ spline.T
     x_ = spline @ (shear[1] * rows + columns + centre).astype(np.float32) @ spline.T

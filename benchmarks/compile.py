@@ -66,7 +66,8 @@ def compiled(computation, name: str, replicas: int) -> dict:
         topology = topologies.get_topology_desc(name, "tpu")
     devices = topology.devices[:replicas]
     options = xla_client.CompileOptions()
-    options.num_replicas, options.num_partitions = replicas, 1
+    options.num_replicas = replicas
+    options.num_partitions = 1
     options.device_assignment = xla_client.DeviceAssignment.create(
         np.array([[device.id] for device in devices])
     )

@@ -42,7 +42,8 @@ IMAGENET = "imagenet2012:5.1.0"
 
 def main(argv) -> None:
     """Prints a table with a row for each start."""
-    given, more = flags.FLAGS, argv[1:]
+    given = flags.FLAGS
+    more = argv[1:]
     folder = pathlib.Path(given.folder)
     if given.measure:
         start(folder, given.measure, more, given.began, given.whole)
@@ -192,7 +193,8 @@ def _store(builder, splits: dict[str, tuple[int, int]], examples: Sequence[bytes
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
-    root, infos = pathlib.Path(builder.data_dir), []
+    root = pathlib.Path(builder.data_dir)
+    infos = []
     root.mkdir(parents=True, exist_ok=True)
     template = tfds.core.ShardedFileTemplate(
         data_dir=root, dataset_name=builder.name, filetype_suffix="tfrecord"

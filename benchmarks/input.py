@@ -81,7 +81,8 @@ def measure(preset: str, seconds: float, pictures: str = "", test: bool = False)
     batches = iter(dataset(preset, encoded, test))
     for _ in range(8):  # fills what is read ahead
         next(batches)
-    start, images = time.process_time(), 0
+    start = time.process_time()
+    images = 0
     while time.process_time() - start < seconds:
         next(batches)
         images += BATCH
@@ -124,7 +125,8 @@ def made_up(preset: str) -> list[bytes]:
     """Returns encoded images: photographs in the usual size of the preset's data."""
     from cpc_tf.data import photos
 
-    size, encoded = _size(preset), []
+    size = _size(preset)
+    encoded = []
     for photo in photos.regions("train"):
         stream = io.BytesIO()
         if size:

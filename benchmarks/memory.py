@@ -28,7 +28,8 @@ SPARE = 0.1  # of a card: for CUDA, the workspaces of its libraries, and fragmen
 
 def main(argv) -> None:
     """Prints a row for each preset."""
-    given, changed = flags.FLAGS, argv[1:]
+    given = flags.FLAGS
+    changed = argv[1:]
     counts = [int(count) for count in given.images]
     if given.program:
         print(json.dumps(write_program(given.program, counts[0], changed)))

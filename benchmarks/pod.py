@@ -26,16 +26,14 @@ class _Extended(tpu_strategy.TPUExtended):
         tf.distribute.StrategyExtended.__init__(self, strategy)
         self._device_assignment = SimpleNamespace(num_replicas=replicas)
         self._tpu_devices = np.array([[_CPU]], object)
-        self._host_device, self._logical_device_stack = _CPU, [0]
-        self.inside, self._sums = (
-            False,
-            0,
-        )  # whether a replica's program is traced, and how many sums it has
-        self._use_var_policy, self._use_spmd_for_xla_partitioning, self._using_custom_device = (
-            True,
-            False,
-            False,
-        )
+        self._host_device = _CPU
+        self._logical_device_stack = [0]
+        # whether a replica's program is traced, and how many sums it has
+        self.inside = False
+        self._sums = 0
+        self._use_var_policy = True
+        self._use_spmd_for_xla_partitioning = False
+        self._using_custom_device = False
 
     def _reduce_to(self, reduce_op, value, destinations, options):
         if not self.inside or isinstance(value, (int, float)):

@@ -36,7 +36,8 @@ def measure(
     from cpc_tf.data import pictures
     from cpc_tf.use.model import Model
 
-    model, files = Model(directory), pictures.find(given)
+    model = Model(directory)
+    files = pictures.find(given)
     files = files.take(range(0, len(files), -(-len(files) // most)))
     sound = (
         [image for image in images if image is not None]
@@ -59,7 +60,8 @@ def measure(
 
 def _timed(batches: Iterator[int]) -> tuple[float, float]:
     next(batches)
-    start, cpu = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    cpu = time.process_time()
     count = sum(batches)
     return count / (time.perf_counter() - start), 1000 * (time.process_time() - cpu) / count
 

@@ -12,7 +12,8 @@ from cpc_tf.core.files import write_file
 from studies.tables import markdown
 
 FILE = pathlib.Path(__file__).with_name("tpu.json")
-GB, TERA = 1e9, 1e12
+GB = 1e9
+TERA = 1e12
 Record = dict[str, Any]
 
 # A record has: 'step', 'program' (a hash), 'chip' ('': not compiled), 'images' of a replica, 'replicas', 'trained'
@@ -81,7 +82,8 @@ def wire(records: Sequence[Record]) -> str:
     for step in dict.fromkeys(record["step"] for record in records):
         own = [record for record in records if record["step"] == step]
         compiled = next((record["exchanges"] for record in own if "exchanges" in record), None)
-        written, trained = own[0]["written"], own[0]["trained"]
+        written = own[0]["written"]
+        trained = own[0]["trained"]
         found = written if compiled is None else compiled
         kinds = ", ".join(f"{each['count']} {each['kind']}" for each in found) or "none"
         rest = sum(each["bytes"] for each in found) - trained

@@ -19,7 +19,9 @@ NETWORKS = {
     "ResNet-50": "imagenet/pretrain_resnet50 --norecompute",
     "ResNet-161": "imagenet/pretrain_resnet161 --recompute",
 }
-BATCH, EPOCHS, PICTURES = 512, 200, 1_281_167
+BATCH = 512
+EPOCHS = 200
+PICTURES = 1_281_167
 REACHED = 0.4  # of what is possible: assumed, as usual for convolutions
 # measured: python -m benchmarks.input --only=flags/imagenet/pretrain_resnet50.flags, a core of an AMD EPYC without
 # AVX-512, 2026-11-26; several times slower without the C++ operation.
@@ -74,7 +76,8 @@ def step(found: Sequence[Record], network: str, machine: Machine) -> Step | None
         return None
     record = (exact or own)[0]
     factor = BATCH / machine.devices / record["images"]
-    flop, moved = record["flop"] * factor, record["bytes"] * factor
+    flop = record["flop"] * factor
+    moved = record["bytes"] * factor
     sent = sum(each["bytes"] for each in record.get("exchanges", record["written"]))
     seconds = {
         "operations": flop / machine.device.peak,
@@ -137,11 +140,13 @@ def growth(found: Sequence[Record]) -> str:
     columns += ["GB read by a host an epoch", "MB of index for few labels"]
     rows = []
     for pictures in (PICTURES, 14_000_000, 300_000_000):
-        steps, hours = pictures // BATCH, []
+        steps = pictures // BATCH
+        hours = []
         for network in NETWORKS:
             one = step(found, network, machine)
             hours.append(f"{steps * one.least / REACHED / 3600:,.1f}" if one else "-")
-        read, index = pictures * RECORD / machine.hosts / records.GB, pictures * INDEX / 1e6
+        read = pictures * RECORD / machine.hosts / records.GB
+        index = pictures * INDEX / 1e6
         rows.append([f"{pictures:,}", f"{steps:,}", *hours, f"{read:,.0f}", f"{index:,.0f}"])
     return markdown(columns, rows)
 

@@ -36,7 +36,9 @@ from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training.trainee import Trainee
 
 ROOT = pathlib.Path(__file__).parents[1]
-ENCODE, FIND = "encode", "find"  # parts without training
+# parts without training
+ENCODE = "encode"
+FIND = "find"
 LENGTH = 1000  # steps; only numbers in the program depend on it
 CLASSES = {"imagenet": 1000, "voc": 20}  # of the presets below with a classifier or a detector
 
@@ -118,7 +120,8 @@ def _linear(step: Step, pod: Pod) -> Program:
 
 def _efficient(step: Step, pod: Pod) -> Program:
     config = cli.parse(EfficientConfig, step.words)
-    encoder, side = load_encoder(config, pod), config.images.image_size
+    encoder = load_encoder(config, pod)
+    side = config.images.image_size
     if step.part == ENCODE:
         return _inference(pod, encoder.encode, ENCODED, _images(ENCODED, side, side, 3))
     with pod.scope():
@@ -133,7 +136,8 @@ def _efficient(step: Step, pod: Pod) -> Program:
 
 def _detect(step: Step, pod: Pod) -> Program:
     config = cli.parse(DetectConfig, step.words)
-    model, canvas = build_detector(config, step.classes, pod), config.canvas
+    model = build_detector(config, step.classes, pod)
+    canvas = config.canvas
     rows = config.training.batch_size // step.replicas
     images = _images(rows, canvas.canvas_height, canvas.canvas_width, 3)
     sizes = tf.TensorSpec([rows, 2], tf.int32)

@@ -22,7 +22,9 @@ from absl import app, flags
 
 PRESET = pathlib.Path(__file__).parents[1] / "flags/photos/pretrain.flags"
 PEER = pathlib.Path(__file__).with_name("train_step_torch.py")
-BATCH, WARM_UP, STEPS = 32, 3, 15
+BATCH = 32
+WARM_UP = 3
+STEPS = 15
 IMAGES = 15_200  # in the preset's dataset, for --set=--objective=... with a bank
 OURS = {"ours, bfloat16": "bfloat16", "ours, float32": "float32"}
 WHOLE = "ours, bfloat16, files to weights"
@@ -164,10 +166,9 @@ def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
     share_cores(config.training, config.parts)
     strategy = strategy_of(config.training)
     training = Pretraining(config, strategy, 1000, IMAGES)
-    specs, random = (
-        training.batch_specs,
-        np.random.default_rng(0),
-    )  # of views, and of places in the dataset
+    # of views, and of places in the dataset
+    specs = training.batch_specs
+    random = np.random.default_rng(0)
     batch = {
         key: random.integers(0, 256, spec.shape, spec.dtype.as_numpy_dtype)
         for key, spec in specs.items()

@@ -17,9 +17,14 @@ STACKS = {
     "small": [(2, 16, 64, 1), (2, 32, 128, 2), (2, 64, 256, 2)],
     "medium": [(2, 64, 256, 1), (2, 128, 512, 2), (2, 256, 1024, 2)],
 }
-GRID, PATCH, CONTEXT, TARGET, BLOCKS = 5, 16, 64, 64, 5
+GRID = 5
+PATCH = 16
+CONTEXT = 64
+TARGET = 64
+BLOCKS = 5
 OFFSETS = (2,)
-WARM_UP, STEPS = 3, 15
+WARM_UP = 3
+STEPS = 15
 
 
 class Block(nn.Module):
@@ -46,13 +51,15 @@ class Encoder(nn.Module):
 
     def __init__(self, stacks):
         super().__init__()
-        layers, before = [nn.Conv2d(3, 64, 3, 2, 1, bias=False)], 64
+        layers = [nn.Conv2d(3, 64, 3, 2, 1, bias=False)]
+        before = 64
         for count, bottleneck, width, stride in stacks:
             for i in range(count):
                 project = i == 0 and (stride > 1 or before != width)
                 layers.append(Block(before, bottleneck, width, stride if i == 0 else 1, project))
                 before = width
-        self.body, self.dim = nn.Sequential(*layers, nn.GroupNorm(1, before), nn.ReLU()), before
+        self.body = nn.Sequential(*layers, nn.GroupNorm(1, before), nn.ReLU())
+        self.dim = before
 
     def forward(self, x):
         return self.body(x * 2 - 1).mean((2, 3))
@@ -92,7 +99,8 @@ class Direction(nn.Module):
                 .permute(0, 2, 3, 1)
                 .reshape(-1, TARGET)
             )
-            i, count = torch.arange(len(predictions)), (rows - offset) * columns
+            i = torch.arange(len(predictions))
+            count = (rows - offset) * columns
             labels = i // count * rows * columns + offset * columns + i % count
             loss = loss + functional.cross_entropy(predictions @ targets.T, labels)
         return loss

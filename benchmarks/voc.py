@@ -83,7 +83,8 @@ def measure(folder: pathlib.Path, images: int, test_images: int, more: list[str]
         )
         for _ in batches.take(steps):
             pass
-    start, training = time.monotonic(), 0.0
+    start = time.monotonic()
+    training = 0.0
     train = loop.train
 
     def timed(*args, **kwargs):
@@ -158,7 +159,8 @@ def _paste(image, things, first, random) -> list[str]:
         image.paste(
             things[label % len(things)].convert("RGB").resize((width, height)), (left, top), shape
         )
-        truncated, difficult = int(random.random() < 0.4), int(number > 0 and random.random() < 0.3)
+        truncated = int(random.random() < 0.4)
+        difficult = int(number > 0 and random.random() < 0.3)
         found.append(
             OBJECT.format(
                 CLASSES[label], truncated, difficult, left + 1, top + 1, left + width, top + height

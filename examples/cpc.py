@@ -374,13 +374,15 @@ def affine(patch, a=1.0, b=0.0, c=0.0, d=0.0, e=1.0, f=0.0):
 
 def rotate(patch, angle):
     """Counter-clockwise about the middle of the patch."""
-    cos, sin = tf.cos(angle), tf.sin(angle)
+    cos = tf.cos(angle)
+    sin = tf.sin(angle)
     return affine(patch, cos, -sin, (1 - cos + sin) / 2, sin, cos, (1 - cos - sin) / 2)
 
 
 def auto_contrast(patch):
     """Each channel then has the whole range."""
-    low, high = tf.reduce_min(patch, [0, 1]), tf.reduce_max(patch, [0, 1])
+    low = tf.reduce_min(patch, [0, 1])
+    high = tf.reduce_max(patch, [0, 1])
     return tf.math.divide_no_nan(patch - low, high - low)
 
 

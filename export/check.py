@@ -69,7 +69,8 @@ def encoder(path, inputs):
     for way, images in (("call", inputs["patched"]), ("no image", inputs["patched"][:0])):
         outputs.update(named(f"patched/{way}", {"latents": patched(images)}))
 
-    images, layer.trainable = inputs["gradient"], True
+    images = inputs["gradient"]
+    layer.trainable = True
     model = in_model(layer)
     outputs["step/before"] = model(images).numpy()
     with tf.GradientTape() as tape:

@@ -109,14 +109,16 @@ class HubClassifier(tf.Module):
             return tf.function(function, input_signature=signature, autograph=False)
 
         def read(file: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            blank, deep = tf.zeros(one.shape, tf.uint8), bool(model.intensity_range)
+            blank = tf.zeros(one.shape, tf.uint8)
+            deep = bool(model.intensity_range)
             return portable.decoded(file, model.decoded, blank, DataConfig.max_megapixels, deep)
 
         def from_bytes(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
             images, error = tf.map_fn(
                 read, encoded, fn_output_signature=(one, tf.TensorSpec([], tf.string))
             )
-            outputs, broken = classify(images), tf.not_equal(error, "")
+            outputs = classify(images)
+            broken = tf.not_equal(error, "")
             for name, blank in {"label": -1, "name": "", "probabilities": 0, "logits": 0}.items():
                 values = outputs[name]
                 mask = tf.reshape(broken, [-1, *[1] * (values.shape.rank - 1)])
@@ -144,15 +146,14 @@ class HubClassifier(tf.Module):
 
 def classifier_reference(model: Classifying) -> Reference:
     """Random images, and files of them, and what the run's own network makes of them."""
-    draw, side = np.random.default_rng(0), model.geometry.resize
+    draw = np.random.default_rng(0)
+    side = model.geometry.resize
     shapes = [(side + 27, side), (side // 2 + 1, 2 * side + 3), (side, side)]
-    inputs, outputs = (
-        {},
-        {
-            "names/classes": np.array(model.class_names),
-            "temperature": np.float32(model.temperature),
-        },
-    )
+    inputs = {}
+    outputs = {
+        "names/classes": np.array(model.class_names),
+        "temperature": np.float32(model.temperature),
+    }
     outputs["multi_label"] = np.array(model.multi_label)
     squares = [
         draw.integers(0, 256, [count, 8, 6, 3], np.uint8) for count in (2, 1, 1)
@@ -165,7 +166,8 @@ def classifier_reference(model: Classifying) -> Reference:
         prepared = tf.stack([model.prepared(tf.constant(image)) for image in inputs[f"case{i}"]])
         outputs[f"case{i}/logits"] = model.logits(prepared).numpy()
     for i, (kind, orientation) in enumerate([("JPEG", 6), ("PNG", 3), ("BMP", 1)]):
-        stream, exif = io.BytesIO(), Image.Exif()
+        stream = io.BytesIO()
+        exif = Image.Exif()
         exif[ExifTags.Base.Orientation] = orientation
         Image.fromarray(inputs["case0"][0]).save(
             stream, kind, **({} if orientation == 1 else {"exif": exif})

@@ -17,8 +17,13 @@ import dataclasses
 from cpc_tf.core.settings import ConfigError, Settings, count, setting
 from cpc_tf.encoders.released import NAMES
 
-SAVED_MODEL, SERVING, TFLITE, ONNX, KERAS3 = "savedmodel", "serving", "tflite", "onnx", "keras3"
-HUGGING_FACE, KAGGLE = "huggingface", "kaggle"
+SAVED_MODEL = "savedmodel"
+SERVING = "serving"
+TFLITE = "tflite"
+ONNX = "onnx"
+KERAS3 = "keras3"
+HUGGING_FACE = "huggingface"
+KAGGLE = "kaggle"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,9 @@ from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.training.workdir import read_config, read_task
 
-REPRESENTATIVE, LABELLED = 100, 1000  # images at most
+# images at most
+REPRESENTATIVE = 100
+LABELLED = 1000
 TOLERANCE = 1e-4  # of float32: of any output, relative to its largest value
 SIMILAR = 0.9  # of int8: least mean cosine between the outputs
 _TITLES = {TFLITE: "TFLite (LiteRT)", ONNX: "ONNX", KERAS3: "Keras 3"}
@@ -84,7 +86,8 @@ def convert(
         "versions": versions(*_LIBRARIES[config.format]),
         "card": subject.card,
     }
-    title, accuracies = _TITLES[config.format], []
+    title = _TITLES[config.format]
+    accuracies = []
     if "accuracy" in card:
         before, after = (
             f"{100 * card['accuracy'][name]:.1f} %" for name in ("savedmodel", "converted")
@@ -227,7 +230,8 @@ def _naming(flag: str) -> Iterator[None]:
 
 def _evenly_spaced(subject: Subject, source: Source, most: int) -> tuple[np.ndarray, np.ndarray]:
     every = -(-source.num_examples // most)
-    images, labels = [], []
+    images = []
+    labels = []
     for example in source.ordered().shard(every, 0):
         images.append(subject.prepare(source.decode(example["encoded"])).numpy())
         labels.append(int(example["label"]))
@@ -258,7 +262,8 @@ def compare(
     Raises:
       NotVerified: the converted module cannot be used, or does something else.
     """
-    kind, quantized = subject.kind, config.quantize != "none"
+    kind = subject.kind
+    quantized = config.quantize != "none"
     images = photographs(subject)
     cases = {
         f"{kind}/photographs": images
@@ -300,7 +305,8 @@ def compare(
 
 def _mean_cosine(got: np.ndarray, wanted: np.ndarray) -> float:
     """Mean cosine between corresponding rows [N, D], after the mean of the wanted ones was subtracted."""
-    got, wanted = got - wanted.mean(0), wanted - wanted.mean(0)
+    got = got - wanted.mean(0)
+    wanted = wanted - wanted.mean(0)
     lengths = np.linalg.norm(got, axis=1) * np.linalg.norm(wanted, axis=1)
     return float(np.mean((got * wanted).sum(1) / np.maximum(lengths, 1e-30)))
 
@@ -312,12 +318,11 @@ def _accuracy(kind: str, got: np.ndarray, wanted: np.ndarray, labels: np.ndarray
         return float(np.mean(logits.argmax(1) == labels))
 
     if kind == ENCODER:
-        about, score = (
-            {"measure": "10 nearest neighbours, leave-one-out"},
-            nearest_neighbour_accuracy,
-        )
+        about = {"measure": "10 nearest neighbours, leave-one-out"}
+        score = nearest_neighbour_accuracy
     else:
-        about, score = {"measure": "top-1", "same_prediction": top1(got, wanted.argmax(1))}, top1
+        about = {"measure": "top-1", "same_prediction": top1(got, wanted.argmax(1))}
+        score = top1
     return {
         **about,
         "pictures": len(labels),

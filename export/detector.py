@@ -36,14 +36,14 @@ class HubDetector(tf.Module):
     def __init__(self, model: FasterRCNN, config: CanvasConfig, class_names: list[str]):
         super().__init__(name="detector")
         self.variables = model.variables
-        least_score, names = (
-            model.config.inference.detection_score,
-            [*class_names, ""],
-        )  # -1: the last one
+        # -1: the last one
+        least_score = model.config.inference.detection_score
+        names = [*class_names, ""]
 
         @tf.function(input_signature=[BYTES, LEAST_SCORE], autograph=False)
         def detect(images: tf.Tensor, least_score: tf.Tensor) -> dict[str, tf.Tensor]:
-            shape, view = tf.shape(images), canvas.plain(config)
+            shape = tf.shape(images)
+            view = canvas.plain(config)
             size = canvas.fitted(shape[1:3], view.area, config)
             canvases = tf.map_fn(
                 lambda image: canvas.show(image, size, view, config),
@@ -87,9 +87,11 @@ def detector_reference(
     model: FasterRCNN, config: CanvasConfig, class_names: list[str]
 ) -> Reference:
     """Random images and what the detector, as a Keras model, finds on them at any score."""
-    draw, view = np.random.default_rng(0), canvas.plain(config)
+    draw = np.random.default_rng(0)
+    view = canvas.plain(config)
     least_score = np.float32(model.config.inference.detection_score)
-    inputs, outputs = {}, {"names/classes": np.array(class_names), "least_score": least_score}
+    inputs = {}
+    outputs = {"names/classes": np.array(class_names), "least_score": least_score}
     for i, (count, *shape) in enumerate([(2, 90, 120), (1, 113, 57)]):
         # Squares of 10 px: noise would be grey on the canvas.
         images = draw.integers(0, 256, [count, *(-(-side // 10) for side in shape), 3], np.uint8)

@@ -50,10 +50,8 @@ def export_classifier(run: EfficientConfig, workdir: str, step: int, weights: st
     phase = next(
         name for name in (SUPERVISED, FINE_TUNED, FROZEN) if trained.get(name, {}).get("steps")
     )
-    folder, names = (
-        os.path.join(workdir, REFIT if refit else "", phase),
-        result["class_names"],
-    )
+    folder = os.path.join(workdir, REFIT if refit else "", phase)
+    names = result["class_names"]
     chosen = replace(read_config(folder, EfficientConfig), precision="float32", recompute=False)
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
     maps = _original_maps(chosen, workdir)
@@ -100,7 +98,8 @@ def export_encoder(run: EfficientConfig, workdir: str, step: int, weights: str) 
     Only fine-tuning with --encoder_adam=paper has averages; without them the raw weights are exported, whatever
     `weights` is.
     """
-    name, result = EncoderName.parse(run.classifier.encoder), result_of_ended(workdir, "efficient")
+    name = EncoderName.parse(run.classifier.encoder)
+    result = result_of_ended(workdir, "efficient")
     phase = _trained_phase(run, workdir, result)
     with missing_module_named(workdir):
         before = None if name.is_new else name.card()
@@ -125,7 +124,8 @@ def export_encoder(run: EfficientConfig, workdir: str, step: int, weights: str) 
         if before
         else None,
     )
-    images, side = chosen.images, chosen.images.image_size
+    images = chosen.images
+    side = chosen.images.image_size
     whole = {"image_size": side, "patch_size": side, "patch_stride": side}
     geometry = (
         before.geometry
@@ -158,7 +158,8 @@ def _trained_phase(run: EfficientConfig, workdir: str, result: dict[str, Any]) -
 
 def _original_maps(run: EfficientConfig, workdir: str) -> LoadedEncoder:
     """Returns the encoder as the run began with it, in float32. Raises ConfigError if its module is gone."""
-    chosen, seed = run.classifier, run.training.seed
+    chosen = run.classifier
+    seed = run.training.seed
     with missing_module_named(workdir):
         return load_feature_maps(
             chosen.encoder,

@@ -62,7 +62,8 @@ class Reusable(tf.Module):
         self.variables = encoder.variables
         self.trainable_variables = encoder.trainable_variables
         self.regularization_losses = []
-        self._endpoints, self.checks_pixels = endpoints, True
+        self._endpoints = endpoints
+        self.checks_pixels = True
         # Other runtimes are made of this: not all of them know assertions.
         self.unchecked = tf.function(
             lambda images: endpoints(images, False), input_signature=[IMAGES], autograph=False
@@ -184,8 +185,11 @@ def encoder_reference(encoder: Network, geometry: GeometryConfig) -> Reference:
     def images(*shape: int) -> np.ndarray:
         return draw.uniform(size=[*shape, 3]).astype(np.float32)
 
-    patch, stride, side = geometry.patch_size, geometry.patch_stride, geometry.image_size
-    inputs, outputs = {}, {}
+    patch = geometry.patch_size
+    stride = geometry.patch_stride
+    side = geometry.image_size
+    inputs = {}
+    outputs = {}
     for i, batch in enumerate(
         [images(2, patch, patch), images(1, patch + 13, 31), images(1, 32, 2 * patch + 1)]
     ):

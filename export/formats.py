@@ -27,7 +27,8 @@ from cpc_tf.encoders.networks.resnet import Bottleneck, ResNet
 from cpc_tf.export.check import as_dtype, outputs_of
 from cpc_tf.export.config import KERAS3, ONNX, TFLITE
 
-ENCODER, CLASSIFIER = "encoder", "classifier"
+ENCODER = "encoder"
+CLASSIFIER = "classifier"
 OPSET = 17  # of ONNX, of 2022: other runtimes and converters know it
 # Kept in float32 with int8: layer norm takes a difference of sums, for which 8 bits are too few. Nearly all of the
 # weights and of the work are convolutions and matrix products.
@@ -354,7 +355,8 @@ def keras3_model(network: ResNet) -> Any:
 
 
 def _pre(block: Bottleneck, x: Any) -> Any:
-    name, y = block.name, _norm_relu(block.norms[0], x, f"{block.name}_norm1")
+    name = block.name
+    y = _norm_relu(block.norms[0], x, f"{block.name}_norm1")
     shortcut = _conv(block.shortcut, y, f"{name}_shortcut") if block.shortcut else x
     y = _conv(block.convs[0], y, f"{name}_conv1")
     y = _conv(block.convs[1], _norm_relu(block.norms[1], y, f"{name}_norm2"), f"{name}_conv2")
@@ -363,7 +365,8 @@ def _pre(block: Bottleneck, x: Any) -> Any:
 
 
 def _post(block: Bottleneck, x: Any) -> Any:
-    name, shortcut = block.name, x
+    name = block.name
+    shortcut = x
     if block.shortcut:
         shortcut = _norm(
             block.shortcut_norm,

@@ -29,7 +29,8 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
     """Returns the linear classifier of a run, which has no averages: `weights` is not used."""
     result = result_of_ended(workdir, "linear")
     with missing_module_named(workdir):
-        geometry, policy = geometry_of(run), augment_of(run).policy
+        geometry = geometry_of(run)
+        policy = augment_of(run).policy
         encoder = load_patch_encoder(
             run.probe.encoder,
             run.training.seed,
@@ -38,13 +39,16 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
             endpoint=run.probe.endpoint,
         )
     refuse_another(encoder.identity, encoder.text, result, workdir)
-    patch, stride, grid = geometry.patch_size, geometry.patch_stride, geometry.grid
+    patch = geometry.patch_size
+    stride = geometry.patch_stride
+    grid = geometry.grid
 
     def latents(images: tf.Tensor) -> tf.Tensor:
         patches = patch_grid(augment.at_test(images, policy), patch, stride)
         return encoder.patch_latents(tf.ensure_shape(patches, [None, grid, grid, patch, patch, 3]))
 
-    side, names = geometry.image_size, result["class_names"]
+    side = geometry.image_size
+    names = result["class_names"]
     traced = tf.function(latents, autograph=False).get_concrete_function(
         tf.TensorSpec([1, side, side, 3], tf.uint8)
     )

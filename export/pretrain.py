@@ -38,7 +38,8 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
         with missing_module_named(workdir):
             before = read_initial_card(run.initial_encoder).training
         before = dataclasses.replace(before, module=module_name(run.initial_encoder))
-    objective, result = run.objective.kind, result_of(workdir)
+    objective = run.objective.kind
+    result = result_of(workdir)
     training = Training(
         objective=objective.NAME,
         method=run.objective_settings.method(run.augment.augment),

@@ -198,9 +198,7 @@ def _own_pictures(config: ExportConfig) -> Own | None:
                 "int8",
                 f"needs --representative=FOLDER, since the images of the run are gone ({error})",
             ) from error
-        logging.warning(
-            "accuracy is not measured, since the images of the run are gone: %s", error
-        )
+        logging.warning("accuracy is not measured, since the images of the run are gone: %s", error)
         return None
 
 

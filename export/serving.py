@@ -63,7 +63,8 @@ def write(module: str, directory: str) -> list[str]:
     saved_model.check(module, f"--module={shown(module)}")
     with writing(directory):
         copy_module(module, directory)
-    card, signatures = find_card(directory), tf.saved_model.load(directory).signatures
+    card = find_card(directory)
+    signatures = tf.saved_model.load(directory).signatures
     side = card.geometry.image_size if card else _SIDE
     for name, function in signatures.items():
         _, inputs = function.structured_input_signature

@@ -53,7 +53,8 @@ def or_black(images: tf.Tensor) -> tf.Tensor:
 
 def in_range(images: tf.Tensor, alternative: str) -> tf.Tensor:
     """The images. Raises InvalidArgumentError if they are outside [0, 1]: features of such images only look sound."""
-    least, most = tf.reduce_min(images), tf.reduce_max(images)
+    least = tf.reduce_min(images)
+    most = tf.reduce_max(images)
     message = ["images: pixels of", least, "to", most, f"; must be floats in [0, 1], {alternative}"]
     check = tf.debugging.Assert((least >= -_ROUNDING) & (most <= 1 + _ROUNDING), message)
     with tf.control_dependencies([check]):

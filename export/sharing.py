@@ -9,7 +9,9 @@ from cpc_tf.core.settings import ConfigError
 from cpc_tf.export.config import HUGGING_FACE
 from cpc_tf.export.shared import copy_module
 
-OWNER, LICENCE = "INSERT_OWNER_SLUG_HERE", "INSERT_LICENSE_NAME_HERE"  # what only the owner knows
+# what only the owner knows
+OWNER = "INSERT_OWNER_SLUG_HERE"
+LICENCE = "INSERT_LICENSE_NAME_HERE"
 INSTANCE = "tensorFlow2"  # the folder of Kaggle's model instance, named as its framework
 _TASKS = {
     "encoder": "image-feature-extraction",

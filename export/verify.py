@@ -134,7 +134,8 @@ def compare_encoder(got: Arrays, reference: Reference) -> dict[str, float]:
     """Compares what it computes, the gradients of all variables, and that a step along them changes something."""
     wanted = dict(reference.outputs)
     norms = wanted.pop("gradient/norms")
-    largest, got_norms = differences(got, wanted), got["gradient/norms"]
+    largest = differences(got, wanted)
+    got_norms = got["gradient/norms"]
     if len(got_norms) != len(norms):
         raise NotVerified(f"{len(got_norms)} variables can be trained, not {len(norms)}")
     for name, norm, expected in zip(got["gradient/variables"], got_norms, norms):
@@ -175,7 +176,8 @@ def compare_classifier(got: Arrays, reference: Reference) -> dict[str, float]:
 
 def compare_detector(got: Arrays, reference: Reference) -> dict[str, float]:
     """Compares detections of any score, the threshold of the call, and the signature with the call."""
-    names, least_score = reference.outputs["names/classes"], reference.outputs["least_score"]
+    names = reference.outputs["names/classes"]
+    least_score = reference.outputs["least_score"]
     if _texts(got["names/classes"]) != names.tolist():
         raise NotVerified(f"the classes are {', '.join(_texts(got['names/classes']))}")
     total = same = 0

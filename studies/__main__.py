@@ -74,15 +74,14 @@ def main(argv: Sequence[str]) -> None:
             if wanted.items() <= {k: str(v) for k, v in run.fields.items()}.items()
         ]
 
-    runs, done = chosen(), 0
+    runs = chosen()
+    done = 0
     if not runs:
         fields = ", ".join(study.runs(places)[0].fields)
         sys.exit(f"--only={' '.join(given.only)}: no run of {argv[1]} has these; fields: {fields}")
     while len(runs) > done:  # the records of these may ask for more
-        done, found = (
-            len(runs),
-            runner.carry_out(argv[1], runs, given.cores, getattr(study, "keep", None)),
-        )
+        done = len(runs)
+        found = runner.carry_out(argv[1], runs, given.cores, getattr(study, "keep", None))
         runs = chosen()
     print(study.table(found))
 

@@ -26,7 +26,10 @@ DOUBTS = {
     "photos": "950 test crops of 19 photographs",
     "collages": "settings were chosen on its test images",
 }
-YES, NO, OPEN, UNTESTED = "yes", "no", "not shown", "not tested"
+YES = "yes"
+NO = "no"
+OPEN = "not shown"
+UNTESTED = "not tested"
 
 
 class Comparison(NamedTuple):

@@ -28,7 +28,8 @@ from cpc_tf.encoders.card import EncoderName
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.inference import encode_dataset
 
-NEIGHBOURS, SEEDS = 20, 3
+NEIGHBOURS = 20
+SEEDS = 3
 # Part of the labels -> C of the logistic regression on standardized features: one for all encoders, never tuned.
 PARTS = {0.01: 0.01, 0.1: 0.01, 1.0: 0.03}
 
@@ -43,7 +44,8 @@ def dataset(pictures: str) -> str:
 def mean_latents(module: str, pictures: str, split: str, whole: bool = False) -> Labelled:
     """Each image's label and the mean of its patch grid's latents, or of the map of the whole image."""
     card = EncoderName.parse(module).card()
-    geometry, trained = card.geometry, card.training
+    geometry = card.geometry
+    trained = card.training
     policy = AugmentConfig(
         trained.augment or "none", trained.augment_changes or ""
     ).policy  # grey if it saw grey alone
@@ -78,7 +80,8 @@ def neighbours(train: Labelled, test: Labelled) -> float:
 
 def read_off(train: Labelled, test: Labelled) -> dict[str, float]:
     """Top-1 of a vote of neighbours, 'knn', and of logistic regression on parts of the labels, '0.01', ..."""
-    mean, deviation = train[0].mean(0), train[0].std(0) + 1e-6
+    mean = train[0].mean(0)
+    deviation = train[0].std(0) + 1e-6
     found = {"knn": neighbours(train, test)}
     features, tested = ((x - mean) / deviation for x in (train[0], test[0]))
     for part, inverse_penalty in PARTS.items():

@@ -58,7 +58,9 @@ def add(study: str, record: dict, fields: dict) -> None:
 
 def find(fields: dict, steps: Steps, records: Sequence[dict]) -> tuple[dict | None, str]:
     """The record of a run with the settings of these steps; else how the last one with its fields differs."""
-    commands, values, other = [command for command, _ in steps], weights(steps), ""
+    commands = [command for command, _ in steps]
+    values = weights(steps)
+    other = ""
     for record in records:
         if fields.items() <= record.items():
             recorded = record.get("weights", {})

@@ -216,7 +216,8 @@ def detection() -> str:
 
 def paper_results() -> str:
     """What the paper reports for CPC v2, and the best that it compares this with."""
-    table, rows = paper.TABLE_2["top1"], []
+    table = paper.TABLE_2["top1"]
+    rows = []
     for part, own, baseline in zip(paper.FRACTIONS, table[paper.CPC], table[paper.PIXELS]):
         if part in (0.01, 0.1, 1.0):
             rows.append(
@@ -243,7 +244,8 @@ def summary() -> str:
             record["map11"] for record in of("detection", dataset=dataset, features=features)
         )
 
-    labels, other = "supervised baseline", "trained on other labels"
+    labels = "supervised baseline"
+    other = "trained on other labels"
     rows = [
         ["label-curve", "1 % of the labels (97), three choices, one encoder, top-1, %", accuracy(large, "CPC", 0.01),
          f"{accuracy(large, 'pixels', 0.01)}, {labels}"],

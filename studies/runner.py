@@ -113,7 +113,8 @@ def slots(most: int = 0) -> list[Slot]:
     Args:
       most: the largest number of slots; 0: no limit.
     """
-    cores, count = devices.cores(), len(devices.gpu_names())
+    cores = devices.cores()
+    count = len(devices.gpu_names())
     if not count:
         return [Slot([core]) for core in cores][: most or None]
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -178,7 +179,8 @@ def _step(steps: Sequence[tuple[Command, str]], slot: Slot) -> str:
     with open(beside, "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        found, there = file.read().splitlines(), os.path.exists(made)
+        found = file.read().splitlines()
+        there = os.path.exists(made)
         if there and not found:
             return f"{made}: there already, and nothing says what made it; move its folder away"
         if (

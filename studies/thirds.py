@@ -15,7 +15,8 @@ def link(pictures: str, output: str) -> dict[str, int]:
     Raises:
       FileNotFoundError: there is no folder 'train'.
     """
-    root, counts = pathlib.Path(pictures).resolve() / "train", {"train": 0, "val": 0}
+    root = pathlib.Path(pictures).resolve() / "train"
+    counts = {"train": 0, "val": 0}
     if not root.is_dir():
         raise FileNotFoundError(f"{pictures}: has no folder 'train'")
     for index, path in enumerate(sorted(path for path in root.rglob("*") if path.is_file())):

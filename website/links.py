@@ -47,7 +47,8 @@ def pages() -> list[str]:
 
 def linked(start: list[str]) -> set[str]:
     """Returns the files outside docs/ that can be reached by links from these pages, relative to the repository."""
-    found, open_pages = set(), list(start)
+    found = set()
+    open_pages = list(start)
     while open_pages:
         path = open_pages.pop()
         targets = {target(path, link[1]) for link in LINK.findall((ROOT / path).read_text())}
@@ -85,7 +86,8 @@ def rewritten(text: str, path: str) -> str:
     """Returns the text of the page `path` with links that lead to the same files on the site."""
 
     def link(found: re.Match) -> str:
-        file, anchor = target(path, found[2]), found[2].partition("#")[2]
+        file = target(path, found[2])
+        anchor = found[2].partition("#")[2]
         if not file:
             return found[0]
         relative = posixpath.relpath(address(file), posixpath.dirname(address(path)))

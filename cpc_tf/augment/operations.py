@@ -217,7 +217,8 @@ def policy_of(name: str, changes: Mapping[str, float]) -> Policy:
 
 def parse_changes(text: str) -> dict[str, float]:
     """Returns {entry: number} of a text such as 'grey=0,distort.hue=0.05'. Raises ValueError with one line."""
-    changes, rules = {}, _known_entries()
+    changes = {}
+    rules = _known_entries()
     for word in filter(None, text.split(",")):
         entry, equals, number = word.strip().partition("=")
         if not equals:

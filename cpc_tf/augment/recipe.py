@@ -22,7 +22,8 @@ from cpc_tf.augment.reference import COLOR_ORDERS, CONTROL_POINTS, CURVE_POINTS
 from cpc_tf.core.native import BuildError, Library
 
 # Added to the seed, so that these numbers differ from others of the same (seed, counter), such as the crop's.
-_UNIFORM, _NORMAL = 1 << 40, 2 << 40
+_UNIFORM = 1 << 40
+_NORMAL = 2 << 40
 
 
 class Recipe(NamedTuple):
@@ -51,7 +52,8 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
     margin = 0
     if policy.entries["jitter"]:
         margin = int(patch_size * policy.entries["jitter.margin"] + 0.5)
-    seed, counter = tf.cast(seed, tf.int64), tf.cast(counter, tf.int64)
+    seed = tf.cast(seed, tf.int64)
+    counter = tf.cast(counter, tf.int64)
 
     # One block of numbers between these bounds, a row per patch: few operations on many numbers are fast. A new layout
     # would change every recipe, so new numbers belong in a block of their own.
@@ -132,14 +134,16 @@ def _monotone_curve(v: tf.Tensor, shift: float, slope: float) -> tf.Tensor:
     slope s before it to s + r and the slope behind it to s - r. Both stay within bounds if
     |r| <= min(s - flattest, steepest - s).
     """
-    steepest, flattest = slope, 1 / slope
+    steepest = slope
+    flattest = 1 / slope
 
     def halved(slope: tf.Tensor, v: tf.Tensor) -> tf.Tensor:  # [N, 3, k] -> [N, 3, k, 2]
         turn = tf.minimum(slope - flattest, steepest - slope) * v
         return tf.stack([slope + turn, slope - turn], axis=-1)
 
     black, white, middle, quarters = tf.split(v, [1, 1, 1, 2], axis=-1)
-    black, white = black * shift, white * shift + 1
+    black = black * shift
+    white = white * shift + 1
     slopes = halved(halved(white - black, middle)[:, :, 0], quarters)  # [N, 3, 2, 2]
     steps = tf.reshape(slopes / (CURVE_POINTS - 1), [-1, 3, CURVE_POINTS - 1])
     return tf.cumsum(tf.concat([black, steps], axis=-1), axis=-1)  # [N, 3, 5]

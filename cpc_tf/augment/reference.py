@@ -36,9 +36,11 @@ def translate_y(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
 def rotate(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
     """Counter-clockwise about the centre, in degrees."""
     angle = tf.cast(magnitude, tf.float64) * (-math.pi / 180)
-    cosine, sine = tf.cos(angle), tf.sin(angle)
+    cosine = tf.cos(angle)
+    sine = tf.sin(angle)
     centre = tf.cast(tf.shape(patches)[1], tf.float64) / 2
-    column, row = centre - centre * (cosine + sine), centre - centre * (cosine - sine)
+    column = centre - centre * (cosine + sine)
+    row = centre - centre * (cosine - sine)
     return affine(patches, a=cosine, b=sine, c=column, d=-sine, e=cosine, f=row)
 
 
@@ -58,7 +60,8 @@ def invert(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
 
 def equalize(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
     """Makes each channel's grey levels equally frequent."""
-    n, pixels = tf.shape(patches)[0], tf.shape(patches)[1] * tf.shape(patches)[2]
+    n = tf.shape(patches)[0]
+    pixels = tf.shape(patches)[1] * tf.shape(patches)[2]
     values = tf.cast(tf.transpose(patches, [0, 3, 1, 2]), tf.int32)
     counts = tf.math.bincount(
         tf.reshape(values, [n * 3, pixels]), minlength=256, maxlength=256, axis=-1
@@ -144,13 +147,15 @@ def affine(patches: tf.Tensor, a=1.0, b=0.0, c=0.0, d=0.0, e=1.0, f=0.0) -> tf.T
     The coefficients are numbers or [N]. Pixel centres lie at halves; the arithmetic is 16.16 fixed point, as in
     libImaging's affine_fixed.
     """
-    n, size = tf.shape(patches)[0], tf.shape(patches)[1]
+    n = tf.shape(patches)[0]
+    size = tf.shape(patches)[1]
     a, b, c, d, e, f = (tf.broadcast_to(tf.cast(x, tf.float64), [n]) for x in (a, b, c, d, e, f))
 
     def fixed(x) -> tf.Tensor:
         return tf.cast(tf.floor(x * 65536 + 0.5), tf.int32)[:, None, None]
 
-    x, y = tf.range(size)[None, None, :], tf.range(size)[None, :, None]
+    x = tf.range(size)[None, None, :]
+    y = tf.range(size)[None, :, None]
     column = (fixed(a) * x + fixed(b) * y + fixed(c + a * 0.5 + b * 0.5)) // 65536  # [N, P, P]
     row = (fixed(d) * x + fixed(e) * y + fixed(f + d * 0.5 + e * 0.5)) // 65536
     inside = (column >= 0) & (column < size) & (row >= 0) & (row < size)
@@ -183,7 +188,9 @@ def jitter(patches: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
     `offset` [N, 3]: px cut off a side, and how many of them at the top and at the left.
     """
     size = tf.shape(patches)[1]
-    margin, start = offset[:, :1, None], offset[:, 1:, None]  # [N, 1, 1], [N, 2, 1]
+    # [N, 1, 1], [N, 2, 1]
+    margin = offset[:, :1, None]
+    start = offset[:, 1:, None]
     index = tf.range(size) - margin // 2  # [N, 1, P], in the part
     inside = (index >= 0) & (index < size - margin)
     source = tf.clip_by_value(index + start, 0, size - 1)  # [N, 2, P]
@@ -205,7 +212,8 @@ def elastic(patches: tf.Tensor, displacement: tf.Tensor, shear: tf.Tensor) -> tf
     identity = (np.arange(CONTROL_POINTS) - (CONTROL_POINTS - 1) / 2) * CONTROL_SPACING * size
     grid = np.stack(np.meshgrid(identity, identity, indexing="ij"), axis=-1).astype(np.float32)
     y, x = tf.unstack(grid + displacement, axis=-1)  # [N, 6, 6]
-    s01, s10 = shear[:, 0, None, None], shear[:, 1, None, None]
+    s01 = shear[:, 0, None, None]
+    s10 = shear[:, 1, None, None]
     points = tf.stack([y + s01 * x, s10 * y + x], axis=-1) + (size - 1) / 2
     spline = spline_matrix(size)
     # [N, P, P, 2]: where each pixel comes from
@@ -224,7 +232,8 @@ def warp(images: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
     float32 [N, H, W, C] -> [N, H, W, C], H and W at least 2. `position`, float32 [N, H, W, 2], is row and column in px;
     places outside are moved to the border.
     """
-    corner, weights = [], []
+    corner = []
+    weights = []
     for place, side in zip(tf.unstack(position, axis=-1), images.shape[1:3]):
         first = tf.clip_by_value(tf.floor(place), 0, side - 2)
         corner.append(tf.cast(first, tf.int32))
@@ -340,4 +349,5 @@ def on_levels(step: Callable) -> Callable:
     )
 
 
-distort_uint8, grey_uint8 = on_levels(distort), on_levels(grey)
+distort_uint8 = on_levels(distort)
+grey_uint8 = on_levels(grey)

@@ -74,7 +74,8 @@ def show(image: tf.Tensor, size: tf.Tensor, view: CanvasView, config: CanvasConf
     image = tf.cond(view.mirrored, lambda: tf.reverse(image, axis=[1]), lambda: image)
     visible = (view.kept < 0) | tf.one_hot(view.kept, 3, on_value=True, off_value=False)
     image = tf.where(visible, image, tf.constant(GREY, tf.uint8))
-    below, right = config.canvas_height - size[0], config.canvas_width - size[1]
+    below = config.canvas_height - size[0]
+    right = config.canvas_width - size[1]
     image = tf.pad(image, [[0, below], [0, right], [0, 0]], constant_values=GREY)
     return tf.ensure_shape(image, [config.canvas_height, config.canvas_width, 3])
 

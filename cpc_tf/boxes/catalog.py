@@ -52,7 +52,8 @@ def open_detection_sources(
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
-    asked, sources = [*splits.values()], []
+    asked = [*splits.values()]
+    sources = []
     if not data.ref.has_boxes:
         builder = _builder(data)
         for flag, split in splits.items():
@@ -98,7 +99,8 @@ class BoxesFolder(Files, DetectionSource):
     ):
         """Args: a table, the rows to use, how they are decoded; their objects and sizes as of `geometry.place`."""
         super().__init__(table, rows, intensity_range)
-        self.class_names, self._sizes = class_names, sizes
+        self.class_names = class_names
+        self._sizes = sizes
         self._objects = {"name": tf.constant(table.keys[rows]), **objects}
         # The names, also if a copy has others.
         self._labels = np.array(class_names)[objects["labels"].values.numpy()]
@@ -158,7 +160,8 @@ def read(data: DataConfig) -> Annotated:
       ConfigError: another layout, or parts that cannot be read.
     """
     folder = _once(READERS[data.ref.kind](data))
-    annotations, total = folder.annotations, len(folder.annotations)
+    annotations = folder.annotations
+    total = len(folder.annotations)
     if not folder.images.keys() & annotations.keys():
         problem = f"none of its {len(folder.images)} images {folder.format.annotated}"
         raise ConfigError(
@@ -179,7 +182,9 @@ def read(data: DataConfig) -> Annotated:
 
 def _once(folder: Annotated) -> Annotated:
     """Returns a folder whose images have equal boxes of a class once, with a warning; the first counts."""
-    annotations, again, total = {}, [], 0
+    annotations = {}
+    again = []
+    total = 0
     for key, annotation in folder.annotations.items():
         if isinstance(annotation, str):
             annotations[key] = annotation
@@ -233,7 +238,8 @@ def open_boxes(
       ConfigError: no such split, no boxes, too many unusable images or boxes.
     """
     (rows, intensity_range, sizes), about = _usable(data, folder, table, split, asked, boxes=True)
-    annotations, files = table.annotations[rows].tolist(), table.names[rows].tolist()
+    annotations = table.annotations[rows].tolist()
+    files = table.names[rows].tolist()
     objects, sizes = geometry.place(
         folder.format, data.flag, folder.root, files, annotations, folder.class_names, sizes
     )
@@ -245,7 +251,8 @@ def open_boxes(
     message = f"%d of %d images have no objects, {absent} of them no annotation: %s"
     warn(folder.root, message, negatives, len(rows))
     source = BoxesFolder(table, rows, intensity_range, objects, sizes, folder.class_names)
-    source.about, source.category_ids = about, folder.category_ids
+    source.about = about
+    source.category_ids = folder.category_ids
     return source
 
 
@@ -258,7 +265,8 @@ def open_images(data: DataConfig, split: str) -> FolderSource:
     Raises:
       ConfigError: another layout, parts that cannot be read, no such split, too many unusable images.
     """
-    folder, asked = READERS[data.ref.kind](data), [split, "test"]
+    folder = READERS[data.ref.kind](data)
+    asked = [split, "test"]
     table = table_of(data, folder, asked)
     usable, about = _usable(data, folder, table, split, asked, boxes=False)
     source = FolderSource(table, usable.rows, usable.intensity_range)
@@ -288,7 +296,8 @@ def _usable(
     rows = np.concatenate([piece.rows for piece in pieces]).tolist()
 
     # Leave out what has no file or no readable annotation.
-    sound, bad = [], {}
+    sound = []
+    bad = {}
     for row in rows:
         if not table.paths[row]:
             bad[row] = "no such image"
@@ -329,7 +338,8 @@ def table_of(
         COCO's and YOLO's formats.
     """
     # The splits, by the keys of their images.
-    keys_of, remarks = dict(folder.parts), {}
+    keys_of = dict(folder.parts)
+    remarks = {}
     asked_names = {*asked, *_names(asked)}
     for split in asked:
         asked_names.update(split.split("+"))
@@ -344,7 +354,8 @@ def table_of(
         splits[split] = np.array([row_of[key] for key in of_split], np.int64)
 
     # The rows.
-    root, has_negatives = walk.absolute(folder.root), folder.format.negatives
+    root = walk.absolute(folder.root)
+    has_negatives = folder.format.negatives
     absent = NO_OBJECTS if has_negatives or negatives_without_xml else _NO_ANNOTATION
     annotations = np.empty(len(keys), object)
     for row, key in enumerate(keys):
@@ -380,7 +391,8 @@ def _path(root: str, file: str | None) -> str:
 
 def _labels(folder: Annotated, keys: Sequence[str]) -> np.ndarray:
     """Returns the class that each image counts for in a draw, in a tuple; None if it is not known what is on it."""
-    labels, row_of = np.full(len(keys), None, object), {key: row for row, key in enumerate(keys)}
+    labels = np.full(len(keys), None, object)
+    row_of = {key: row for row, key in enumerate(keys)}
     classes = {}
     for key in folder.images:
         if not folder.format.negatives and key not in folder.annotations:

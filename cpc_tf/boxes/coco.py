@@ -33,7 +33,9 @@ FORMAT = Format(
     negatives=True,
     place=lambda boxes, size: geometry.clipped(boxes.astype(np.float32), size),
 )
-_INSTANCES, _LABELS, _ROBOFLOW = "instances_", "_labels", "_annotations.coco"
+_INSTANCES = "instances_"
+_LABELS = "_labels"
+_ROBOFLOW = "_annotations.coco"
 _ROBOFLOWS = (_ROBOFLOW, "_annotations")  # of its JSON files and its tables
 _PARTS = ("images", "annotations", "categories")  # of a file
 
@@ -151,7 +153,8 @@ def _splits(data: DataConfig, files: Sequence[str]) -> dict[str, str]:
     """
     file_of: dict[str, str] = {}
     for file in files:
-        stem, folders = _stem(file), os.path.dirname(file).split("/")
+        stem = _stem(file)
+        folders = os.path.dirname(file).split("/")
         name = (
             stem[len(_INSTANCES) :] if stem.startswith(_INSTANCES) else stem.removesuffix(_LABELS)
         )
@@ -202,7 +205,8 @@ class _Finder:
             f"{split}/images",
         )
         paths = [posixpath.normpath(posixpath.join(place, name)) for place in places]
-        same, meaning = [], names.meaning(split)
+        same = []
+        meaning = names.meaning(split)
         for path in self._by_name.get(name.rsplit("/", 1)[-1], []):
             # Folders of other splits may have images of the same names.
             kinds = {found.kind for part in path.split("/")[:-1] if (found := names.meaning(part))}
@@ -241,7 +245,8 @@ def _add(
 
     # The images of the file.
     for image in content["images"]:
-        name, number = _text(image.get("file_name", "")), _text(image.get("id"))
+        name = _text(image.get("file_name", ""))
+        number = _text(image.get("id"))
         key = find.key(name, os.path.dirname(file), split)
         first_name, first_number = named.setdefault(key or name, (name, number))
         if first_number != number:
@@ -260,10 +265,14 @@ def _add(
             of_file.setdefault(key, Annotation([], [], [], size))
 
     # Their objects.
-    strange, unknown, masks = [], [], []
+    strange = []
+    unknown = []
+    masks = []
     for thing in content["annotations"]:
-        image_id, category_id = _text(thing.get("image_id")), _text(thing.get("category_id"))
-        key, name = key_of.get(image_id), classes.get(category_id, "")
+        image_id = _text(thing.get("image_id"))
+        category_id = _text(thing.get("category_id"))
+        key = key_of.get(image_id)
+        name = classes.get(category_id, "")
         if key is None:
             strange.append(image_id)
             continue
@@ -310,7 +319,8 @@ def _class_of(
     """
     classes: dict[str, str] = {}
     for each in content["categories"]:
-        number, name = _text(each.get("id")), _text(each.get("name", each.get("id")))
+        number = _text(each.get("id"))
+        name = _text(each.get("name", each.get("id")))
         if classes.setdefault(number, name) != name:
             pair = f"{classes[number]} and {name}"
             raise ConfigError(
@@ -366,7 +376,8 @@ def _number(value):
 
 def _box(thing):
     """Returns (ymin, xmin, ymax, xmax) of an annotation: of its bbox [x, y, width, height], or around its polygons."""
-    bbox, polygons = thing.get("bbox"), thing.get("segmentation")
+    bbox = thing.get("bbox")
+    polygons = thing.get("segmentation")
     if isinstance(bbox, list) and len(bbox) == 4:
         x, y, width, height = map(_number, bbox)
         return [y, x, y + height, x + width]
@@ -377,5 +388,6 @@ def _box(thing):
     numbers = [_number(value) for value in itertools.chain(*parts)]
     if any(len(part) % 2 or len(part) < 6 for part in parts) or not np.isfinite(numbers).all():
         return [NAN] * 4
-    x, y = numbers[::2], numbers[1::2]
+    x = numbers[::2]
+    y = numbers[1::2]
     return [min(y), min(x), max(y), max(x)]

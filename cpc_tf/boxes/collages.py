@@ -14,9 +14,11 @@ from cpc_tf.data import photos
 # Photographs of stuff, not things. They are never objects: a part of a background would be an object without a label.
 BACKGROUNDS = ("brick", "cell", "grass", "gravel", "hubble_deep_field", "moon")
 CLASSES = tuple(name for name in photos.CLASSES if name not in BACKGROUNDS)
-TRAIN, TEST = 600, 200
+TRAIN = 600
+TEST = 200
 
-_HEIGHTS, _WIDTHS = (128, 160), (160, 200)
+_HEIGHTS = (128, 160)
+_WIDTHS = (160, 200)
 _MOST_OBJECTS = 4
 _SIDES = (32, 112)  # of an object, the longer one
 _SLIMMEST = 0.5  # shorter by longer side
@@ -110,7 +112,8 @@ def _background(part, random):
 
 def _paste(image, things, first, random):
     """Pastes objects onto the image, the first one of class `first`, and returns them as features."""
-    taken, objects = [], []
+    taken = []
+    objects = []
     for number in range(int(random.integers(1, _MOST_OBJECTS, endpoint=True))):
         label = first if number == 0 else int(random.integers(len(things)))
         thing = _thing(things[label], random)

@@ -62,7 +62,8 @@ def _content(path: str, delimiter: str) -> dict[str, list[dict[str, Any]]]:
     boxes = []
     for row in rows:
         cells = dict(zip(map(str.lower, titles), row))
-        name, label = cells.get("filename", ""), cells.get("class", "")
+        name = cells.get("filename", "")
+        label = cells.get("class", "")
         size = {side: _number(cells.get(side, "")) for side in ("width", "height")}
         images.setdefault(name, {"id": name, "file_name": name, **size})
         x1, y1, x2, y2 = corners = [_number(cells.get(corner, "")) for corner in layout.CORNERS]

@@ -60,7 +60,9 @@ def turn(boxes: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor
     # Up and down, left and right.
     flipped = tf.stack([among(3, 4, 6, 7), among(2, 3, 7, 8)], axis=1)
     swapped = among(5, 6, 7, 8)[:, None]  # of what is flipped, rows become columns
-    size, low, high = tf.cast(size, tf.float32), boxes[:, :2], boxes[:, 2:]
+    size = tf.cast(size, tf.float32)
+    low = boxes[:, :2]
+    high = boxes[:, 2:]
     low, high = tf.where(flipped, size - high, low), tf.where(flipped, size - low, high)
     low, high = (tf.where(swapped, corner[:, ::-1], corner) for corner in (low, high))
     return tf.concat([low, high], axis=1)
@@ -157,7 +159,10 @@ def place(
 
 def _objects(annotations, class_names):
     """Returns the objects of all images, [objects] each: their images, boxes [objects, 4], labels and marks."""
-    counts, names_of_objects, boxes, marks = [], [], [], []
+    counts = []
+    names_of_objects = []
+    boxes = []
+    marks = []
     for annotation in annotations:
         counts.append(len(annotation.names))
         names_of_objects += annotation.names
@@ -179,7 +184,8 @@ def _placed(format, flag, root, files, annotations, raw, owner, sizes):
     And the sizes of the images. `owner` is the image of each box.
     """
 
-    stored, tags = sizes[:, :2], sizes[:, 2]
+    stored = sizes[:, :2]
+    tags = sizes[:, 2]
     shown = np.where(tags[:, None] >= 5, stored[:, ::-1], stored)
     annotated = np.array([annotation.size for annotation in annotations])
     has_size = (annotated > 0).all(1)
@@ -229,5 +235,6 @@ def _check_sizes(flag, files, annotated, shown, differ):
     named = [
         f"{files[i]} ({h} x {w} px, annotated as {y:g} x {x:g})" for i, (h, w), (y, x) in pairs
     ]
-    problem, done = "have another size than their annotations say", "keep their boxes as they are"
+    problem = "have another size than their annotations say"
+    done = "keep their boxes as they are"
     check.leave_out(flag, named, f"{len(files)} images", problem, remedy, done)

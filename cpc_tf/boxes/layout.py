@@ -46,7 +46,8 @@ _FILES = {
     "csv": (".csv", "CSV"),
 }
 CORNERS = ("xmin", "ymin", "xmax", "ymax")  # columns of a table of boxes
-_DELIMITERS, _LONGEST_HEADER = ",;\t", 10_000
+_DELIMITERS = ",;\t"
+_LONGEST_HEADER = 10_000
 TRAINVAL = "trainval"  # VOC's name of train and val together
 NAN = float("nan")
 UNKNOWN_SIZE = (NAN, NAN)
@@ -282,7 +283,8 @@ def read_list(path: str, keys: Collection[str]) -> tuple[list[str], str]:
     except tf.errors.OpError as error:
         raise ConfigError(f"{path}: cannot be read: {reason(error)}") from error
     depth = max((name.count("/") for name in keys), default=0)
-    keys_of_lines, followed = [], []
+    keys_of_lines = []
+    followed = []
     for line in filter(None, map(str.strip, lines)):
         # Names may have blanks, and something may follow them: the longest beginning that is a name counts.
         beginnings = (line, line.rsplit(None, 1)[0], line.split(None, 1)[0])

@@ -162,7 +162,8 @@ class VocRecords(Records, DetectionSource):
         example = self._features.deserialize_example(
             record, decoders={"image": tfds.decode.SkipDecoding()}
         )
-        objects, size = example["objects"], image_size(example["image"])
+        objects = example["objects"]
+        size = image_size(example["image"])
         boxes, sound = from_voc(objects["bbox"] * tf.cast(tf.tile(size, [2]), tf.float32), size)
         return {
             "counter": counter,

@@ -30,7 +30,8 @@ FORMAT = Format(
     negatives=False,
     place=lambda boxes, size: geometry.from_voc(boxes.astype(np.float32), size),
 )
-_PARENT, _SETS = "ImageSets", "ImageSets/Main"
+_PARENT = "ImageSets"
+_SETS = "ImageSets/Main"
 
 
 def read(data: DataConfig) -> Annotated:
@@ -72,7 +73,8 @@ def lists(root: str, class_names: Sequence[str], files: Iterable[str] = ()) -> d
     Raises:
       ConfigError: there is something else in their place, or lists in another place.
     """
-    parent, folder = f"{root}/{_PARENT}", f"{root}/{_SETS}"
+    parent = f"{root}/{_PARENT}"
+    folder = f"{root}/{_SETS}"
     for path in (parent, folder):
         if not tf.io.gfile.isdir(path) and (os.path.lexists(path) or tf.io.gfile.exists(path)):
             raise ConfigError(
@@ -133,7 +135,8 @@ def parse(text: bytes) -> Annotation:
 
 def _tree(text):
     """Returns the elements, with tags in lower case and without prefixes."""
-    builder, parser = ET.TreeBuilder(), expat.ParserCreate()
+    builder = ET.TreeBuilder()
+    parser = expat.ParserCreate()
 
     def local(tag):
         return tag.rpartition(":")[2].lower()

@@ -111,7 +111,10 @@ def parse(text: bytes, keypoints: bool = False) -> TextLines:
     Raises:
       ValueError: a line does not begin with the number of a class.
     """
-    labels, boxes, polygons, large = [], [], 0, 0
+    labels = []
+    boxes = []
+    polygons = 0
+    large = 0
     for number, line in enumerate(text.decode("utf-8-sig", "replace").splitlines(), 1):
         if not line.strip():
             continue
@@ -126,10 +129,13 @@ def parse(text: bytes, keypoints: bool = False) -> TextLines:
         if not finite or not (is_polygon or len(numbers) == 4):
             edges = [NAN] * 4
         elif max(map(abs, numbers)) > _LARGEST:
-            edges, large = [NAN] * 4, large + 1
+            edges = [NAN] * 4
+            large = large + 1
         elif is_polygon:
-            x, y = numbers[::2], numbers[1::2]
-            edges, polygons = [min(y), min(x), max(y), max(x)], polygons + 1
+            x = numbers[::2]
+            y = numbers[1::2]
+            edges = [min(y), min(x), max(y), max(x)]
+            polygons = polygons + 1
         else:
             x, y, width, height = numbers
             edges = [y - height / 2, x - width / 2, y + height / 2, x + width / 2]
@@ -193,7 +199,8 @@ def _with_class_names(
     data: DataConfig, rows: Mapping[str, TextLines], described: Description
 ) -> dict[str, Annotation]:
     """Returns {key: annotation}, with the names of the classes."""
-    annotations, unknown = {}, []
+    annotations = {}
+    unknown = []
     for key, each in rows.items():
         names = [
             described.names.get(label, "") if described.names else str(label)

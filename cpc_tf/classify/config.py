@@ -19,7 +19,8 @@ from cpc_tf.core.settings import ConfigError, Settings, count, setting, side
 from cpc_tf.core.texts import PICTURES
 from cpc_tf.data.config import PicturesConfig
 
-NONE, BALANCED = "none", "balanced"
+NONE = "none"
+BALANCED = "balanced"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,8 +23,11 @@ from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.training.workdir import Workdir
 
 DRAWS = 3
-ENCODER, UNTRAINED = "encoder", "untrained"
-TEST_PART, LEAST_TEST = 0.2, 10  # of the images, drawn anew in each draw
+ENCODER = "encoder"
+UNTRAINED = "untrained"
+# of the images, drawn anew in each draw
+TEST_PART = 0.2
+LEAST_TEST = 10
 _TITLES = {ENCODER: "encoder", UNTRAINED: "the same, untrained", PIXELS: "pixels"}
 _COLORS = {ENCODER: "cpc", UNTRAINED: "untrained", PIXELS: "pixels"}
 
@@ -60,7 +63,8 @@ def label_curve(
     sizes = _sizes(count - max(LEAST_TEST, round(TEST_PART * count)))
     if len(sizes) < 2:
         raise ConfigError(f"--curve: needs 30 labelled images or more, and there are {count}")
-    arms, name = {ENCODER: examples}, EncoderName.parse(config.encoder)
+    arms = {ENCODER: examples}
+    name = EncoderName.parse(config.encoder)
     others = (
         {UNTRAINED: COPY + name.module}
         if name.module and find_card(name.module) and name.kind != COPY

@@ -31,7 +31,8 @@ def standardized(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     A feature that hardly varies beside the others is not enlarged to their size: it would be rounding, or would explode
     on an image in which it does vary.
     """
-    mean, deviation = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64)
+    mean = features.mean(0, dtype=np.float64)
+    deviation = features.std(0, dtype=np.float64)
     size = np.sqrt(np.square(features, dtype=np.float64).mean())
     usual = np.sqrt(np.square(deviation).mean())
     return mean, np.maximum(deviation, max(0.01 * usual, ROUNDING * size, 1e-30))
@@ -56,7 +57,8 @@ def nearly_the_same(features: np.ndarray, classes: np.ndarray) -> np.ndarray:
     squares = np.square(points).sum(1)
     median = _median_distance(points, classes) if width >= _FEWEST else 0.0
     limit = NEAR**2 * max(median, _LEAST_MEDIAN * width)
-    starts, ends = [np.arange(count)], [np.arange(count)]
+    starts = [np.arange(count)]
+    ends = [np.arange(count)]
     for begin in range(0, count, _BLOCK):
         block = slice(begin, begin + _BLOCK)
         # [block, N], squared
@@ -69,11 +71,13 @@ def nearly_the_same(features: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 def _median_distance(points: np.ndarray, classes: np.ndarray) -> float:
     """Returns the median of the squared distances of images of one class; of all if no class has two."""
-    random, distances = np.random.default_rng(0), []
+    random = np.random.default_rng(0)
+    distances = []
     for of_class in (classes, np.zeros(len(classes), np.int64)):
         for _ in range(_ROUNDS):
             order = np.lexsort((random.random(len(points)), of_class))
-            one, other = order[:-1], order[1:]
+            one = order[:-1]
+            other = order[1:]
             same = of_class[one] == of_class[other]
             distances.append(np.square(points[one[same]] - points[other[same]]).sum(1))
         if len(distances[0]):
@@ -84,7 +88,8 @@ def _median_distance(points: np.ndarray, classes: np.ndarray) -> float:
 
 def joined(groups: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Returns the groups of images that are in one group of either division, int [N]."""
-    starts, ends = [], []
+    starts = []
+    ends = []
     for division in (groups, others):
         _, first, number = np.unique(division, return_index=True, return_inverse=True)
         starts.append(np.arange(len(division)))

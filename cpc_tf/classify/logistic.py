@@ -30,7 +30,10 @@ STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 USUAL = 10.0  # the default, unless another one is better by more than a standard error
 # Self-training: its rounds, the fraction of the unlabelled images that a round uses, their weight relative to that of
 # labelled ones, and the number of principal components.
-ROUNDS, SUREST, PSEUDO_WEIGHT, DIRECTIONS = 3, 0.5, 0.3, 128
+ROUNDS = 3
+SUREST = 0.5
+PSEUDO_WEIGHT = 0.3
+DIRECTIONS = 128
 _WORSE = 2  # strengths in a row that are worse than the best, after which weaker ones are not tried
 _ITERATIONS = 500
 _ABSENT = 5.0  # minus the logit of a class without examples: a probability below 1 %
@@ -176,7 +179,10 @@ def validate(
         )
 
     with threadpool_limits(1 if len(strata) <= FEW else None):
-        total, usual, best, worse = len(STRENGTHS) + 2, None, None, 0
+        total = len(STRENGTHS) + 2
+        usual = None
+        best = None
+        worse = 0
         for done, strength in enumerate(STRENGTHS):
             progress(done, total)
             trial = tried(strength)
@@ -231,7 +237,8 @@ def forecast(right: np.ndarray, halved: np.ndarray) -> Forecast:
       right: whether each image was right, bool [N].
       halved: the same with classifiers that learned from half as many labels.
     """
-    wrong, before = 1 - right.mean(), 1 - halved.mean()
+    wrong = 1 - right.mean()
+    before = 1 - halved.mean()
     gain = wrong * (1 - wrong / before) if before > wrong else 0.0
     return Forecast(
         float(gain),
@@ -256,7 +263,8 @@ class _Space:
         every = features if unlabelled is None else np.concatenate([features, unlabelled])
         self._mean, scale = folds.standardized(every)
         self._scale = scale * np.sqrt(features.shape[1])
-        self._axes, self.unlabelled = None, None
+        self._axes = None
+        self.unlabelled = None
         if unlabelled is None and len(features) >= features.shape[1]:
             self.coordinates = (features - self._mean.astype(np.float32)) / self._scale.astype(
                 np.float32
@@ -344,7 +352,8 @@ def _solve(
             return np.concatenate([0 * model.coef_, model.coef_]).T, np.append(0, model.intercept_)
         return model.coef_.T, model.intercept_
 
-    weights, bias = np.zeros([coordinates.shape[1], classes]), np.zeros(classes)
+    weights = np.zeros([coordinates.shape[1], classes])
+    bias = np.zeros(classes)
     if labels.ndim == 1:
         present = np.unique(labels)
         bias[:] = -_ABSENT

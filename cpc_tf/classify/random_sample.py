@@ -11,7 +11,9 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-PART, MOST = 4, 1000  # one image in so many is of the random sample, and how many at most
+# one image in so many is of the random sample, and how many at most
+PART = 4
+MOST = 1000
 LEAST = 10  # images of it with a label, below which no accuracy is stated
 
 

@@ -166,7 +166,8 @@ def _encoded(encoder: Encoder, source: Source, batch_size: int) -> np.ndarray:
             return encoder.encode_source(
                 source, batch_size, lambda done: advance(done, source.num_examples)
             )
-    table, names = source.table, source.names()
+    table = source.table
+    names = source.names()
     paths = table.paths[source.rows]
     cached = feature_cache.encoded(encoder, table.root, paths, source.intensity_range, batch_size)
     if cached.broken:
@@ -222,9 +223,12 @@ def _learned(
         return result, classifier, ""
 
     # Say what it is worth.
-    validated, tested, all_names = judged.validated, judged.tested, source.names()
+    validated = judged.validated
+    tested = judged.tested
+    all_names = source.names()
     names = [all_names[row] for row in rows]
-    logits, labels = validated.logits[tested], examples.labels[tested]
+    logits = validated.logits[tested]
+    labels = examples.labels[tested]
     result |= judged.score(kind, examples.labels)
     result |= {
         "classes": kind.classes(logits, labels, source.class_names),
@@ -278,7 +282,8 @@ def _not_learned(examples: Examples, judged: Accuracy, class_names: Sequence[str
 
 def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
     """Yields lines for the user that explain a result."""
-    kind, labels = label_kinds.of_result(result), result["num_train_labels"]
+    kind = label_kinds.of_result(result)
+    labels = result["num_train_labels"]
     if accepted := result.get("accepted_guesses"):
         yield (
             f"{accepted:,} accepted guesses (by=model) count as images without labels: they say what a classifier of "

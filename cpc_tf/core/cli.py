@@ -187,7 +187,8 @@ class _Flag(flags.Flag):
 
     def __init__(self, name: str, kind: type, default: Any, help: str):
         parser, self._wanted = _KINDS[kind]
-        self._is_number, self._is_text = kind in (int, float), kind is str
+        self._is_number = kind in (int, float)
+        self._is_text = kind is str
         serializer = None if kind is bool else flags.ArgumentSerializer()
         super().__init__(parser(), serializer, name, default, help, boolean=kind is bool)
 
@@ -315,7 +316,8 @@ def _expanded(words: Sequence[str], within: tuple[str, ...] = (), files: bool = 
 
     `within` are the files that hold these words. Without `files` only --set is replaced.
     """
-    expanded, rest = [], list(words)
+    expanded = []
+    rest = list(words)
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")

@@ -31,9 +31,11 @@ def describe(
       xla: whether XLA compiles the gradient; a TPU always does.
     """
     specs = [tf.DeviceSpec.from_string(name) for name in strategy.extended.worker_devices]
-    kind, here = specs[0].device_type, len(specs)
+    kind = specs[0].device_type
+    here = len(specs)
     if kind == "GPU":
-        names, present = gpu_names(), tf.config.get_visible_devices("GPU")
+        names = gpu_names()
+        present = tf.config.get_visible_devices("GPU")
         used = ", ".join(sorted({names[spec.device_index] for spec in specs}))
         text = (
             f"{here} GPU{'s' * (here > 1)}{f' of {len(present)}' * (here < len(present))} ({used})"
@@ -41,7 +43,8 @@ def describe(
     elif kind == "TPU":
         text = f"{here} TPU core{'s' * (here > 1)}"
     else:
-        vectors, flags = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX"}, _processor_flags()
+        vectors = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX"}
+        flags = _processor_flags()
         widest = next((name for flag, name in vectors.items() if flag in flags), platform.machine())
         count = len(cores())
         text = f"{here} {'logical CPUs' if here > 1 else 'CPU'} ({widest}, {count} core{'s' * (count > 1)})"
@@ -64,7 +67,8 @@ def unused_gpu() -> str:
 def slow_precision(strategy: tf.distribute.Strategy, precision: str) -> str:
     """Returns a warning if a run computes on a CPU that emulates its 16-bit precision; else an empty string."""
     specs = [tf.DeviceSpec.from_string(name) for name in strategy.extended.worker_devices]
-    has, on_cpu = _processor_flags(), all(spec.device_type == "CPU" for spec in specs)
+    has = _processor_flags()
+    on_cpu = all(spec.device_type == "CPU" for spec in specs)
     if precision == "float32" or not on_cpu or not has or "avx512f" in has:
         return ""
     return (
@@ -106,10 +110,8 @@ def compute_on(device: str) -> None:
         with tf.device(device):
             ones = tf.ones([SIZE, SIZE])
             made = product(ones, ones / SIZE)
-        ran_on, largest = (
-            tf.DeviceSpec.from_string(made.device),
-            float(tf.reduce_max(tf.abs(made - tf.exp(1.0)))),
-        )
+        ran_on = tf.DeviceSpec.from_string(made.device)
+        largest = float(tf.reduce_max(tf.abs(made - tf.exp(1.0))))
     except tf.errors.OpError as error:
         raise RuntimeError(
             f"{device} cannot multiply two matrices ({str(error).splitlines()[0]})"

@@ -85,7 +85,8 @@ def written_aside(path: str, flag: str, replaces: bool = False) -> Iterator[str]
         raise ConfigError(flag, path, "exists already; remove it or choose another name")
     folder, name = os.path.split(path)
     remove_leftovers(folder or ".", re.escape(name) + r"\.\d+(\.old)?\.tmp")
-    new, old = f"{path}.{os.getpid()}.tmp", f"{path}.{os.getpid()}.old.tmp"
+    new = f"{path}.{os.getpid()}.tmp"
+    old = f"{path}.{os.getpid()}.old.tmp"
     above = _absent(folder)
     where = f"--{flag}={path}"
     with writing(where):

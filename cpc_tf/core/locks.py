@@ -54,10 +54,8 @@ def locked(directory: str) -> Iterator[None]:
     Raises:
       ConfigError: another process is at work there, or the directory cannot be written to.
     """
-    path, owner = (
-        os.path.join(directory, LOCK),
-        f"process {os.getpid()} on {socket.gethostname()}\n",
-    )
+    path = os.path.join(directory, LOCK)
+    owner = f"process {os.getpid()} on {socket.gethostname()}\n"
     with contextlib.ExitStack() as stack:
         try:
             if "://" in directory:

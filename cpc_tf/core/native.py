@@ -210,5 +210,6 @@ def _dot(a: tf.Tensor, b: tf.Tensor, a_axis: int, b_axis: int) -> tf.Tensor:
 
 
 def _in_float64(a: tf.Tensor, b: tf.Tensor, a_axis: int, b_axis: int) -> tf.Tensor:
-    a, b = tf.cast(a, tf.float64), tf.cast(b, tf.float64)
+    a = tf.cast(a, tf.float64)
+    b = tf.cast(b, tf.float64)
     return tf.cast(tf.matmul(a, b, transpose_a=a_axis == 1, transpose_b=b_axis == 2), tf.float32)

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator
 
 # Seconds after which a wait is named, after which its time is told, and between the lines that tell it again.
-_FIRST, _THEN = 3, (10, 30)
+_FIRST = 3
+_THEN = (10, 30)
 _waits: list[threading.Event] = []  # those under way: only the innermost one prints
 _silent = False
 
@@ -23,8 +24,10 @@ class Progress:
     """
 
     def __init__(self, total: int, done: int = 0):
-        self.total, self.done = total, done
-        self._first, self._start = None, 0.0
+        self.total = total
+        self.done = done
+        self._first = None
+        self._start = 0.0
         self._created = time.monotonic()
 
     @property
@@ -62,7 +65,9 @@ def waiting_for(what: str, progress: Progress | None = None) -> Iterator[None]:
 
     The time left is that of `progress` as it is updated meanwhile; without one, the time so far is shown.
     """
-    over, began, stderr = threading.Event(), time.monotonic(), sys.stderr
+    over = threading.Event()
+    began = time.monotonic()
+    stderr = sys.stderr
 
     def tell() -> None:
         if over.wait(_FIRST):
@@ -97,7 +102,8 @@ def waiting_for(what: str, progress: Progress | None = None) -> Iterator[None]:
 def silent() -> Iterator[None]:
     """Keeps `waiting_for` quiet inside the context."""
     global _silent
-    before, _silent = _silent, True
+    before = _silent
+    _silent = True
     try:
         yield
     finally:

@@ -284,7 +284,8 @@ def to_flagfile(config: Settings) -> str:
 
 def open_settings(config: Settings) -> list[str]:
     """Returns the names of the settings whose values the run still has to derive."""
-    values, fields = flatten(config), {field.name: field for _, field in leaves(type(config))}
+    values = flatten(config)
+    fields = {field.name: field for _, field in leaves(type(config))}
 
     def is_open(name: str) -> bool:
         return fields[name].metadata["derived"] and values[name] == fields[name].default
@@ -322,7 +323,8 @@ def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any
     """Returns {name: (value now, value saved)} of the settings that differ and that a resumed run
     must not change.
     """
-    now, before = flatten(config), flatten(saved)
+    now = flatten(config)
+    before = flatten(saved)
     fixed = [
         field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]
     ]

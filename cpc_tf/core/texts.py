@@ -12,15 +12,17 @@ STDOUT = "-"  # value of a flag for an output
 PICTURES = "a folder (with all below it), an image, several with commas between them, a .txt file with a path a line, or -"
 
 _LONGEST_VALUE = 4096  # characters, as of a path
-_SHOWN_VALUE, _SHOWN_WORD, _SHOWN_LINE = 80, 110, 900
-_SHOWN_NAMES, _SHOWN_LETTERS = 20, 600  # of a list of files
+_SHOWN_VALUE = 80
+_SHOWN_WORD = 110
+_SHOWN_LINE = 900
+# of a list of files
+_SHOWN_NAMES = 20
+_SHOWN_LETTERS = 600
 # Unicode categories: control characters, line ends, and surrogates, such as undecodable bytes of a command line.
 _NO_TEXT = ("Cc", "Zl", "Zp", "Cs")
 # What a spreadsheet runs as a formula (the last four in East Asian width), perhaps behind apostrophes, and numbers.
-_FORMULA, _NUMBER = (
-    re.compile(r"'*\s*[=@+\-\uff0b\uff0d\uff1d\uff20]"),
-    re.compile(r"[+-]?[\d.]+(e[+-]?\d+)? ?%?"),
-)
+_FORMULA = re.compile(r"'*\s*[=@+\-\uff0b\uff0d\uff1d\uff20]")
+_NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)? ?%?")
 _QUOTED = re.compile(
     r'[,;\t\n\r"]'
 )  # some spreadsheets take each of the first three for the end of a cell
@@ -49,7 +51,8 @@ def name_lines(names: Iterable[str]) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Returns the first of some names, escaped, and the number of the others."""
-    few, letters = [], 0
+    few = []
+    letters = 0
     for name in names[:_SHOWN_NAMES]:
         few.append(escaped(name))
         letters += len(few[-1])

@@ -151,7 +151,8 @@ def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
 def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
     """Opens splits with labels, {flag: split}; of a folder, their classes are numbered together."""
     table = read_folder(data) if data.ref.is_folder else None
-    sources, together = [], splits.values() if len(splits) > 1 else ()
+    sources = []
+    together = splits.values() if len(splits) > 1 else ()
     for flag, split in splits.items():
         with named_by(flag):
             if table:
@@ -209,7 +210,8 @@ def summarized(data: DataConfig, used: Sequence[SplitSummary], lines: Sequence[s
       used: the splits of the run.
       lines: more to say, on all splits together.
     """
-    flags, lines = [data.flag], [*lines]
+    flags = [data.flag]
+    lines = [*lines]
     if isinstance(data, PicturesConfig):
         more = {"labels": data.labels, "unlabelled": data.unlabelled if data.labelled else ""}
         flags += [f"--{name}={value}" for name, value in more.items() if value]
@@ -253,7 +255,8 @@ def _unused(used):
             if name not in used_names:
                 unused[name] = count
 
-    others, lines = [], []
+    others = []
+    lines = []
     for name, count in unused.items():
         if names.is_unlabelled(name):
             lines.append(

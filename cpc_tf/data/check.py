@@ -29,7 +29,10 @@ _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner 
 _DESCRIBED = 20  # broken files whose kind a message tells
 # Columns of what is found of a file. Images with the same PIXELS are the same; 0: not known.
 STATE, DEEP, SEVERAL, HEIGHT, WIDTH, ORIENTATION, PIXELS = range(FINDINGS)
-SOUND, BROKEN, HUGE = 1, 2, 3  # its STATE
+# its STATE
+SOUND = 1
+BROKEN = 2
+HUGE = 3
 # Bump the number when the check changes: old outcomes become void.
 _RULES = f"7 {tf.__version__} {PIL.__version__}"
 _DIGESTS = 2**62  # of pixels
@@ -64,7 +67,9 @@ def usable(table: Table, rows: Sequence[int], sixteen_bit: str = RANGE) -> Usabl
     Raises:
       ConfigError: more than 1 % are broken, or huge, or a file cannot be read.
     """
-    names, flag, found = table.names[rows].tolist(), table.flag, look(table, rows)
+    names = table.names[rows].tolist()
+    flag = table.flag
+    found = look(table, rows)
     broken, huge = (np.flatnonzero(found[:, STATE] == state) for state in (BROKEN, HUGE))
     described = [names[i] for i in broken]
     for place, i in enumerate(broken[:_DESCRIBED]):
@@ -160,7 +165,8 @@ def _check(root, paths, max_megapixels):
 
     def try_decode(encoded):
         about = header(encoded)
-        huge, deep = about.pixels >= tf.cast(max_megapixels * 1e6, tf.int64), about.bits > 8
+        huge = about.pixels >= tf.cast(max_megapixels * 1e6, tf.int64)
+        deep = about.bits > 8
         state = tf.where(huge, HUGE, SOUND)
         pixels = tf.cond(huge, lambda: tf.constant(0, tf.int64), lambda: digest(encoded, deep))
         kinds = [state, tf.cast(deep & ~huge, tf.int32), tf.cast(about.several & ~huge, tf.int32)]
@@ -169,7 +175,9 @@ def _check(root, paths, max_megapixels):
             0,
         )
 
-    found, done, progress = np.zeros([len(paths), FINDINGS], np.int64), 0, Progress(len(paths))
+    found = np.zeros([len(paths), FINDINGS], np.int64)
+    done = 0
+    progress = Progress(len(paths))
     found[:, STATE] = BROKEN
     with waiting_for(f"checking the images in {root}", progress):
         for number, findings in _at_files(paths, try_decode):
@@ -242,7 +250,8 @@ def range_of_records(
 
 def measured(files: Iterable[tf.Tensor]) -> IntensityRange:
     """Returns the intensity range of encoded images, without the outermost thousandth at both ends."""
-    random, samples = np.random.default_rng(0), [np.zeros(0, np.float32)]
+    random = np.random.default_rng(0)
+    samples = [np.zeros(0, np.float32)]
     for encoded in files:
         # Broken, in a split that is not used here.
         with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):

@@ -13,7 +13,9 @@ from cpc_tf.data.config import ASK, LEFT_OUT
 from cpc_tf.data.source import NO_LABEL, SplitError
 from cpc_tf.data.table import Table
 
-_LISTED, _LONGEST = 12, 40  # classes whose counts a line tells, and characters of a name
+# classes whose counts a line tells, and characters of a name
+_LISTED = 12
+_LONGEST = 40
 
 
 class Classes(NamedTuple):
@@ -49,11 +51,14 @@ def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Cl
       chosen: some of its splits.
       doubtful: the value of --ambiguous_folders.
     """
-    texts, meant = np.full(len(table.names), "", object), np.zeros(len(table.names), bool)
+    texts = np.full(len(table.names), "", object)
+    meant = np.zeros(len(table.names), bool)
     for split in filter(names.is_unlabelled, chosen):
         meant[table.splits[split]] = True
     chosen = [split for split in chosen if not names.is_unlabelled(split)]
-    spellings, empty, strange = {}, [], []
+    spellings = {}
+    empty = []
+    strange = []
 
     # The class of each image as its folder or table spells it.
     for split, base in _bases(table, chosen).items():
@@ -86,7 +91,10 @@ def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Cl
     try:
         class_names, number_of, lines = match(spellings)
     except ValueError as error:
-        class_names, number_of, lines, trouble = (), {}, (), str(error)
+        class_names = ()
+        number_of = {}
+        lines = ()
+        trouble = str(error)
     keys = {*map(names.key, class_names)}
     for name in dict.fromkeys(empty):
         top = name.rpartition("/")[2]
@@ -94,11 +102,15 @@ def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Cl
             strange.append(name)
     if len(class_names) < 2:  # One folder does not distinguish anything.
         if table.labels is None:
-            word, words = "class folder", "class folders"
+            word = "class folder"
+            words = "class folders"
         else:
-            word, words = "class", "classes"
+            word = "class"
+            words = "classes"
         why = f"{class_names[0]} is its only {word}" if class_names else f"no {words} in it"
-        class_names, trouble, number_of = (), trouble or why, {}
+        class_names = ()
+        trouble = trouble or why
+        number_of = {}
 
     # The labels, as indices of classes or as one column a class.
     if table.multi_label and class_names:
@@ -163,13 +175,15 @@ def _bases(table, chosen):
     """
     if table.labels is not None:
         return dict.fromkeys(chosen, "")
-    wrappers, is_deep = {}, False
+    wrappers = {}
+    is_deep = False
     for split in chosen:
         parts = [
             name[len(table.bases[split]) :].split("/", 2)
             for name in table.names[table.splits[split]]
         ]
-        tops, depths = {part[0] for part in parts}, {len(part) for part in parts}
+        tops = {part[0] for part in parts}
+        depths = {len(part) for part in parts}
         if len(tops) > 1 or len(depths) > 1 or depths == {1} or names.is_unlabelled(min(tops)):
             return {split: table.bases[split] for split in chosen}
         is_deep |= depths == {3}
@@ -192,7 +206,10 @@ def match(
     Raises:
       ValueError: names within a split are taken for one, or one has a line break.
     """
-    quoted, name_of, lines = names.quoted, {}, []  # name_of: {key: the class's name}
+    # name_of: {key: the class's name}
+    quoted = names.quoted
+    name_of = {}
+    lines = []
     for split, split_names in spellings.items():
         here = {}
         for name in sorted(split_names):
@@ -271,6 +288,7 @@ def described(counts: Mapping[str, int]) -> str:
     few = ", ".join(f"{_printable(name)} {count}" for name, count in [*present.items()][:_LISTED])
     if len(present) <= _LISTED:
         return f"{len(present)} {word}: {few}" if present else "no classes"
-    least, most = min(present.values()), max(present.values())
+    least = min(present.values())
+    most = max(present.values())
     each = f"{least}" if least == most else f"{least} to {most}"
     return f"{len(present)} {word}, {each} of each: {few}, ..."

@@ -10,11 +10,16 @@ from cpc_tf.core.settings import MOST, ConfigError, Settings, count, parted_name
 from cpc_tf.data.reference import FOLDER, DataRef
 
 # How values of more than 8 bits become 8: see `check.measured`.
-RANGE, FULL = "range", "full"
+RANGE = "range"
+FULL = "full"
 # How class folders that may be no classes are treated.
-ASK, CLASSES, LEFT_OUT = "ask", "classes", "left_out"
+ASK = "ask"
+CLASSES = "classes"
+LEFT_OUT = "left_out"
 # How an image becomes the square that is cropped: see `views.fit`.
-SQUASH, CROP, PAD = "squash", "crop", "pad"
+SQUASH = "squash"
+CROP = "crop"
+PAD = "pad"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -149,7 +149,8 @@ class TfdsSource(Records, Source):
     ):
         """Raises ConfigError if the builder has no such split, or no images that can be read."""
         super().__init__(builder, split, window)
-        self._name, self._split = builder.name, split
+        self._name = builder.name
+        self._split = split
         self._features, self._image = _features(builder)
         if self._features[self._image].np_dtype == np.uint16:
             self.intensity_range = check.range_of_records(
@@ -216,7 +217,8 @@ class IndexedRecords(IndexedSource):
     """The examples of a `TfdsSource`, each read where it is in its file."""
 
     def __init__(self, source: TfdsSource):
-        self.num_examples, self.class_names = source.num_examples, source.class_names
+        self.num_examples = source.num_examples
+        self.class_names = source.class_names
         self.intensity_range = source.intensity_range
         self.names = source.names
         self.identities = source.identities
@@ -227,7 +229,8 @@ class IndexedRecords(IndexedSource):
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
         # Only this operation begins within a file. Without a buffer it reads the record and no more.
-        path, offset = self._paths[self._pieces[index]], self._offsets[index]
+        path = self._paths[self._pieces[index]]
+        offset = self._offsets[index]
         shape = {"output_types": [tf.string], "output_shapes": [[]]}
         rest = tf.raw_ops.TFRecordDatasetV2(
             filenames=[path], compression_type="", buffer_size=0, byte_offsets=[offset]

@@ -11,11 +11,19 @@ import tensorflow as tf
 from cpc_tf.core import native
 from cpc_tf.data import pillow
 
-_PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
+_PNG = b"\x89PNG\r\n\x1a\n"
+_GIF = b"GIF8"
 _PNG_FIRST = b"\0\0\0\x0dIHDR"  # length and name of the first chunk: width, height, bits of a value and others
-_JPEG_EXIF, _PNG_EXIF = b"Exif\0\0", b"eXIf"  # begin of the part with EXIF
-_LITTLE, _BIG = b"II*\0", b"MM\0*"  # how a block of EXIF begins
-_ORIENTATION, _SHORT, _LONG = 0x0112, 3, 4  # its tag of the orientation, and types that it may have
+# begin of the part with EXIF
+_JPEG_EXIF = b"Exif\0\0"
+_PNG_EXIF = b"eXIf"
+# how a block of EXIF begins
+_LITTLE = b"II*\0"
+_BIG = b"MM\0*"
+# its tag of the orientation, and types that it may have
+_ORIENTATION = 0x0112
+_SHORT = 3
+_LONG = 4
 _BMP_MASKS = b"\0\0\xff\0\0\xff\0\0\xff\0\0\0"  # of red, green and blue
 _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 
@@ -238,7 +246,8 @@ def _decode_bmp(encoded):
 
     whole = tf.equal(tf.strings.substr(encoded, 0, 2), b"BM") & (tf.strings.length(encoded) >= 54)
     with tf.control_dependencies([tf.debugging.Assert(whole, ["no BMP"])]):
-        bits, compression = tf.cast(number(28, tf.uint16), tf.int32), number(30, tf.int32)
+        bits = tf.cast(number(28, tf.uint16), tf.int32)
+        compression = number(30, tf.int32)
         # 3: where each colour is among 32 bits follows; where it also is without that is taken.
         usual = tf.equal(tf.strings.substr(encoded, 54, len(_BMP_MASKS)), _BMP_MASKS)
     plain = tf.equal(compression, 0) | (tf.equal(compression, 3) & tf.equal(bits, 32) & usual)

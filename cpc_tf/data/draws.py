@@ -81,7 +81,8 @@ def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
     Raises:
       ConfigError: a file cannot be read.
     """
-    first_of, name = same_pictures(table, sorted(label_of)), table.names
+    first_of = same_pictures(table, sorted(label_of))
+    name = table.names
     apart = [
         f"{name[row]} ({name[first]})"
         for row, first in first_of.items()
@@ -234,7 +235,8 @@ def stratified(
 
     The rows of a group follow each other, at the place of most of them. Arguments as in `held_out`.
     """
-    places, position = collections.defaultdict(list), {}
+    places = collections.defaultdict(list)
+    position = {}
     shuffled = _shuffled(keys, rows, seed, together)
     for rows_of_class in _by_class(shuffled, class_of).values():
         for rank, row in enumerate(rows_of_class):

@@ -23,7 +23,8 @@ class Files(Indexed):
 
     def __init__(self, table: Table, rows: Sequence[int], intensity_range: IntensityRange | None):
         self.table, self.rows = table, np.array(rows, np.int64)
-        self.num_examples, self.intensity_range = len(rows), intensity_range
+        self.num_examples = len(rows)
+        self.intensity_range = intensity_range
         self._paths = tf.constant(table.paths[rows])
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -146,7 +147,9 @@ def _with_labels(
 ) -> tuple[list[int], str, list[str], str]:
     """Returns the rows of a split to use, why they have no labels ('' if they have), notes, and `SplitInfo.bare`."""
     rows = np.sort(np.concatenate([piece.rows for piece in pieces]))
-    split, notes, bare = "+".join(piece.text for piece in pieces), [*table.notes], ""
+    split = "+".join(piece.text for piece in pieces)
+    notes = [*table.notes]
+    bare = ""
     if table.base:
         notes.append(
             f"{table.base} contains all images: its folders are read as if they were at the top"
@@ -215,12 +218,16 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     Raises:
       ConfigError: a file cannot be read.
     """
-    table, learned, tested = source.table, source.rows.tolist(), test_source.rows.tolist()
+    table = source.table
+    learned = source.rows.tolist()
+    tested = test_source.rows.tolist()
     first_of = draws.same_pictures(table, sorted({*learned, *tested}))
-    lines, little = [], "the accuracy on them says little"
+    lines = []
+    little = "the accuracy on them says little"
     if both := {*learned} & {*tested}:
         lines.append(f"{len(both)} test images are learned, too: {little}")
-    name, of = table.names, {first_of[row]: row for row in learned if row in first_of}
+    name = table.names
+    of = {first_of[row]: row for row in learned if row in first_of}
     pairs = [
         f"{name[row]} ({name[of[first_of[row]]]})"
         for row in tested

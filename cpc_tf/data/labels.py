@@ -70,7 +70,9 @@ _LABEL = (
         "findinglabels",
     },
 )
-_GROUP, _BY, _SPLIT = {"group"}, {"by"}, {"split", "subset", "fold", "set"}
+_GROUP = {"group"}
+_BY = {"by"}
+_SPLIT = {"split", "subset", "fold", "set"}
 _BOX = (
     {"xmin", "ymin"},
     {"x1", "y1", "x2", "y2"},
@@ -79,7 +81,8 @@ _BOX = (
     {"xcenter", "ycenter"},
 )
 # In the column `by`: a person gave the class on the page of cpc-tf label, or accepted the guess of a classifier.
-PERSON, MODEL = "person", "model"
+PERSON = "person"
+MODEL = "model"
 _DELIMITERS = "\t,;"
 _LARGEST = 2**28  # bytes
 _SEPARATOR = re.compile(r'"?sep=(.)"?')  # the first line of some tables of Excel
@@ -100,14 +103,16 @@ def add(table: Table, data: PicturesConfig) -> Table:
     Raises:
       ConfigError: as `read` and `match`, or more than 1 % of the rows have no image.
     """
-    flag, pictures = f"--labels={data.labels}", table.names.tolist()
+    flag = f"--labels={data.labels}"
+    pictures = table.names.tolist()
     content = read(data.labels)
     matched = match(data.labels, content, pictures, table.root)
     notes = _notes_on_absent_rows(flag, table, content, matched)
     notes += _notes_on_reading(table, content, matched)
 
     # The classes of each image; some names say that it has none yet.
-    labels, unknown = np.full(len(pictures), None, object), collections.Counter()
+    labels = np.full(len(pictures), None, object)
+    unknown = collections.Counter()
     row_of = {name: row for row, name in enumerate(pictures)}
     for name, texts in matched.classes.items():
         doubtful = names.is_doubtful if data.ambiguous_folders == LEFT_OUT else lambda text: False
@@ -144,7 +149,8 @@ def add(table: Table, data: PicturesConfig) -> Table:
 
 def _notes_on_absent_rows(flag: str, table: Table, content: Content, matched: Matched) -> list[str]:
     """Returns lines on rows without an image. Raises ConfigError if these are too many, or all."""
-    absent, notes = matched.absent, []
+    absent = matched.absent
+    notes = []
     count = len(matched.classes) + len(absent)
     there = f"which has {listed(table.names[:_SHOWN].tolist())}"
     if matched.elsewhere:
@@ -235,7 +241,8 @@ def read(path: str, may_be_empty: bool = False) -> Content:
       ConfigError: it cannot be read, is no such table, has no rows, a file has different classes in two rows, or
         several classes are written in another way.
     """
-    where, lines = f"--labels={shown(path)}", _lines(path)
+    where = f"--labels={shown(path)}"
+    lines = _lines(path)
     if not any(map(str.strip, lines)):
         if may_be_empty:
             return Content({})
@@ -243,7 +250,11 @@ def read(path: str, may_be_empty: bool = False) -> Content:
 
     # The header, if there is one, and the rows.
     delimiter, columns = _columns_of(path, lines)
-    content_of, line_of, others, by, titles = {}, {}, {}, {}, []
+    content_of = {}
+    line_of = {}
+    others = {}
+    by = {}
+    titles = []
     table = csv.reader(lines, delimiter=delimiter, strict=True)
     rest = [i for i in range(columns.count) if i not in (columns.file, columns.label, columns.by)]
     rows = ((table.line_num, row) for row in table if any(map(str.strip, row)))
@@ -324,7 +335,8 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
     Raises:
       ConfigError: a row means several images, or two rows mean the same one and differ.
     """
-    there, exact = {*pictures}, _Names(pictures, _composed)
+    there = {*pictures}
+    exact = _Names(pictures, _composed)
     alike = functools.cache(
         lambda: _Names(pictures, lambda text: _composed(_composed(text).casefold()))
     )
@@ -340,7 +352,11 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
     folders = _Folders.look_up(above, root, path) if root else _Folders()
 
     # What the table says of each image.
-    content_of, absent, row_of, groups, picture_of = {}, [], {}, {}, {}
+    content_of = {}
+    absent = []
+    row_of = {}
+    groups = {}
+    picture_of = {}
     for row, labels in table.classes.items():
         if found[row] is None or found[row].above in folders.refused:
             absent.append(row)
@@ -411,7 +427,8 @@ class _Folders(NamedTuple):
         if "://" not in root:
             bases += [root.rsplit("/", depth)[0] or "/" for depth in range(1, root.count("/") + 1)]
         root_names = {os.path.basename(root), os.path.basename(os.path.realpath(root))}
-        elsewhere, nowhere = [], []
+        elsewhere = []
+        nowhere = []
         for folder in filter(None, above):
             candidates = filter(os.path.isdir, (os.path.join(base, folder) for base in bases))
             there = {*map(os.path.realpath, candidates)}
@@ -533,7 +550,9 @@ class _Names:
     def __init__(self, pictures: Collection[str], same: Callable[[str], str]):
         self._same = same
         # Images by the path, by the path without its extension, and by the name alone.
-        self._whole, self._stems, self._alone = {}, {}, {}
+        self._whole = {}
+        self._stems = {}
+        self._alone = {}
         for name in pictures:
             whole = same(name)
             last = whole.rsplit("/", 1)[-1]
@@ -621,7 +640,8 @@ def _classes(text: str) -> tuple[str, ...] | None:
 def joined(classes: Collection[str]) -> tuple[str, str] | None:
     """Returns the name of a class that joins others by a separator, with this separator; None if there is none."""
     for separator in _OTHERS:
-        parts, joints = {}, collections.Counter()
+        parts = {}
+        joints = collections.Counter()
         for name in classes:
             words = [part.strip() for part in name.split(separator)]
             if len(words) > 1 and all(words):
@@ -634,7 +654,8 @@ def joined(classes: Collection[str]) -> tuple[str, str] | None:
                 return name, separator
     # Names of several words are usual, so all words must be classes, or few words make up many names.
     parts = {name: {*name.split(" ")} for name in classes if " " in name}
-    whole, vocabulary = {*classes}, set().union(*parts.values())
+    whole = {*classes}
+    vocabulary = set().union(*parts.values())
     for name, words in parts.items():
         if words <= whole or 3 * len(vocabulary) <= len(parts):
             return name, " "

@@ -28,9 +28,11 @@ UNLABELLED = 3800
 
 # Crops are squares of this side before they are resized to SIDE: never enlarged, and 112 px is the most that fits into
 # the test part of every photograph (134 px of page.png).
-_SMALLEST_SQUARE, _LARGEST_SQUARE = 64, 112
+_SMALLEST_SQUARE = 64
+_LARGEST_SQUARE = 112
 # Shares of the longer side. The 5 % between them belong to no split.
-_TRAIN_PART, _TEST_PART = (0.0, 0.6), (0.65, 1.0)
+_TRAIN_PART = (0.0, 0.6)
+_TEST_PART = (0.65, 1.0)
 _NO_LABEL = -1
 
 
@@ -71,7 +73,8 @@ class Photos(tfds.core.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager):
         del dl_manager  # nothing is downloaded
-        train, test = regions("train"), regions("test")
+        train = regions("train")
+        test = regions("test")
         # A seed each, so that one split's size does not change another's pixels.
         return {
             "train": self._generate_examples(train, TRAIN_PER_CLASS * len(train), seed=0),

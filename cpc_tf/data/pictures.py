@@ -259,7 +259,8 @@ def batches(
         yield Batch(
             done, stop, indices, images, {i: reason_unreadable(pictures.paths[i]) for i in missing}
         )
-        done, deep_ones = stop, deep_ones + int(deep.sum())
+        done = stop
+        deep_ones = deep_ones + int(deep.sum())
     if done < len(pictures):
         broken = {i: reason_unreadable(pictures.paths[i]) for i in range(done, len(pictures))}
         yield Batch(done, len(pictures), np.zeros([0], np.int64), np.zeros([0], np.uint8), broken)
@@ -296,7 +297,8 @@ def thumbnails(
     def shrink(image: tf.Tensor) -> tf.Tensor:
         size = tf.shape(image)[:2]
         height, width = tf.unstack(tf.maximum(size * side // tf.reduce_max(size), 1))
-        top, left = (side - height) // 2, (side - width) // 2
+        top = (side - height) // 2
+        left = (side - width) // 2
         margins = [[top, side - height - top], [left, side - width - left], [0, 0]]
         padded = tf.pad(
             views.resize(image, height, width), margins, constant_values=tf.constant(255, tf.uint8)

@@ -36,9 +36,17 @@ _BY_BEGIN = {
 warnings.filterwarnings("ignore", category=UserWarning, module="PIL.TiffImagePlugin")
 logging.getLogger("PIL.TiffImagePlugin").setLevel(logging.CRITICAL)
 
-_BITS, _PHOTOMETRIC, _ORIENTATION, _BANDS, _PLANES = 258, 262, 274, 277, 284  # tags of TIFF
-_WHITE_IS_0, _SEPARATE = 0, 2
-_GIF_PARTS, _GIF_FRAME = (b"!", b","), 0x2C  # how an extension and a frame begin
+# tags of TIFF
+_BITS = 258
+_PHOTOMETRIC = 262
+_ORIENTATION = 274
+_BANDS = 277
+_PLANES = 284
+_WHITE_IS_0 = 0
+_SEPARATE = 2
+# how an extension and a frame begin
+_GIF_PARTS = (b"!", b",")
+_GIF_FRAME = 0x2C
 
 
 def header(data: bytes) -> np.ndarray:
@@ -119,14 +127,19 @@ def _gif_header(data: bytes) -> list[int]:
     def palette(flags: int) -> int:
         return 3 * 2 ** (flags % 8 + 1) if flags >= 128 else 0
 
-    first, frames, held, largest = [], 0, 0, 0
+    first = []
+    frames = 0
+    held = 0
+    largest = 0
     place = 13 + palette(data[10])
     while data[place : place + 1] in _GIF_PARTS:
         if data[place] == _GIF_FRAME:
             padded = data.ljust(place + 10, b"\0")
             width, height, flags = struct.unpack_from("<HHB", padded, place + 5)
             first = first or [height, width]
-            frames, held, largest = frames + 1, held + height * width, max(largest, height * width)
+            frames = frames + 1
+            held = held + height * width
+            largest = max(largest, height * width)
             place += 11 + palette(flags)
         else:
             place += 2

@@ -144,7 +144,8 @@ def _joined(data: PicturesConfig, labelled: Table, unlabelled: dict[str, str]) -
     paths = np.array(sorted({*free, *labelled.paths}), object)
     row_in_both = {path: row for row, path in enumerate(paths)}
     places = np.array([row_in_both[path] for path in labelled.paths])  # of the rows of --labelled
-    labels, groups = np.full(len(paths), None, object), np.full(len(paths), "", object)
+    labels = np.full(len(paths), None, object)
+    groups = np.full(len(paths), "", object)
     accepted = np.zeros(len(paths), bool)
     groups[places], accepted[places] = labelled.groups, labelled.accepted
     for row in np.flatnonzero(class_of != ""):

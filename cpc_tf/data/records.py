@@ -69,7 +69,9 @@ class Records(Examples):
         self._files = [piece.filename for piece in instructions]
         self._skips = np.array([piece.skip for piece in instructions], np.int64)
         self._takes = np.array([piece.take for piece in instructions], np.int64)
-        self._window, self._begin, self._info = window, 0, builder.info
+        self._window = window
+        self._begin = 0
+        self._info = builder.info
         self._largest = int(self._takes.max())
         self.about = SplitInfo(
             "", {name: builder.info.splits[name].num_examples for name in builder.info.splits}
@@ -138,7 +140,8 @@ class Records(Examples):
             tf.range(len(self._files)), seed=random_key(seed, SHARDS, epoch)
         )
         at_once = max(1, min(self._window // 2 // self._largest, len(self._files)))
-        begin, end = self._begin + first, self._begin + self.num_examples
+        begin = self._begin + first
+        end = self._begin + self.num_examples
         windows = self._records(order, begin, end, at_once).batch(self._window).enumerate()
         start = epoch * self.num_examples + first
         return windows.map(lambda number, window: (start + number * self._window, window))
@@ -157,7 +160,8 @@ class Records(Examples):
         def read(number):
             shard = order[number]
             start = ends[number] - takes[number]
-            before, count = tf.maximum(first - start, 0), tf.minimum(last - start, takes[number])
+            before = tf.maximum(first - start, 0)
+            count = tf.minimum(last - start, takes[number])
             records = tf.data.TFRecordDataset(
                 tf.gather(self._files, shard), buffer_size=_READ_BUFFER
             )
@@ -268,7 +272,10 @@ def _read(pieces, label, size, dataset):
     read = tf.data.Dataset.range(len(pieces)).interleave(
         batches, cycle_length=_FILES, block_length=1, num_parallel_calls=_FILES, deterministic=True
     )
-    lengths, labels_of, done, tenths = [[] for _ in pieces], [[] for _ in pieces], 0, -1
+    lengths = [[] for _ in pieces]
+    labels_of = [[] for _ in pieces]
+    done = 0
+    tenths = -1
     progress = Progress(size // _MB)
     for number, some, values in read.prefetch(1).as_numpy_iterator():
         lengths[number].append(some.astype(np.int64) + FRAME)
@@ -281,7 +288,8 @@ def _read(pieces, label, size, dataset):
                 f"reading {dataset} once for labels and places of its records, MB: {progress}",
                 flush=True,
             )
-    offsets, labels_of_records = [], []
+    offsets = []
+    labels_of_records = []
     for number, skip in enumerate(skips):
         length = np.concatenate(lengths[number])
         offsets.append((np.cumsum(length) - length)[skip:])

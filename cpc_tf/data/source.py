@@ -57,7 +57,8 @@ class SplitError(ConfigError):
 
     def __init__(self, split: str, reason: str, flag: str = "split"):
         super().__init__(f"--{flag}={split}: {reason}")
-        self.split, self.reason = split, reason
+        self.split = split
+        self.reason = reason
 
 
 @contextlib.contextmanager
@@ -86,7 +87,9 @@ class Examples(abc.ABC):
     num_examples: int
     class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
     about = SplitInfo()
-    edition, marked = "", "label"  # see `inventory`
+    # see `inventory`
+    edition = ""
+    marked = "label"
     intensity_range: decode.IntensityRange | None = (
         None  # of images of more than 8 bits, see `decode.decode`
     )
@@ -130,7 +133,8 @@ class Examples(abc.ABC):
             "images": self.num_examples,
             "classes": list(self.class_names),
         }
-        digest, files = hashlib.sha256(repr(about).encode()), {}
+        digest = hashlib.sha256(repr(about).encode())
+        files = {}
         for name, size, mark in self.files():
             digest.update(f"{name}\n{size} {mark}\n".encode())
             if len(files) <= MOST_LISTED:
@@ -250,8 +254,10 @@ class Joined(IndexedSource):
 
     def __init__(self, first: Source, second: Source):
         self._first, self._second = first.by_index(), second.by_index()
-        self._sources, self.num_examples = (first, second), first.num_examples + second.num_examples
-        self.class_names, self.multi_label = first.class_names, first.multi_label
+        self._sources = (first, second)
+        self.num_examples = first.num_examples + second.num_examples
+        self.class_names = first.class_names
+        self.multi_label = first.multi_label
         self.intensity_range = first.intensity_range
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -272,9 +278,12 @@ class Relabelled(IndexedSource):
 
     def __init__(self, source: Source, labels: np.ndarray, class_names: tuple[str, ...]):
         self._source, self._labels = source.by_index(), tf.constant(labels, tf.int64)
-        self.num_examples, self.class_names = source.num_examples, class_names
-        self.intensity_range, self.names = source.intensity_range, source.names
-        self.changed, self.damaged = source.changed, source.damaged
+        self.num_examples = source.num_examples
+        self.class_names = class_names
+        self.intensity_range = source.intensity_range
+        self.names = source.names
+        self.changed = source.changed
+        self.damaged = source.damaged
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
         return {**self._source.read(index), "label": self._labels[index]}
@@ -287,8 +296,10 @@ class Subset(IndexedSource):
     """Some examples of a source that reads by index; nothing is copied. See `restricted`."""
 
     def __init__(self, source: IndexedSource, indices: np.ndarray):
-        self.num_examples, self.class_names = len(indices), source.class_names
-        self.intensity_range, self.multi_label = source.intensity_range, source.multi_label
+        self.num_examples = len(indices)
+        self.class_names = source.class_names
+        self.intensity_range = source.intensity_range
+        self.multi_label = source.multi_label
         self._source, self._indices = source, tf.constant(indices, tf.int64)
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -50,7 +50,8 @@ def find(data: DataConfig) -> Table:
             f"{data.flag}: no images in it or in its folders; extensions that are read: {kinds}"
         )
     takes_tables = isinstance(data, PicturesConfig)
-    base, splits = top_of(paths), split_folders(paths, data)
+    base = top_of(paths)
+    splits = split_folders(paths, data)
     bases = {split: f"{base}{split}/" for split in splits}
     untested = ""
     if not (takes_tables and data.labelled):
@@ -95,7 +96,8 @@ def with_test(table: Table, train: str, seed: int, note: str) -> Table:
       note: a line for the user, which the seed is added to.
     """
     # Draw it.
-    rows, class_of = table.splits[train].tolist(), classes.strata(table, [train])
+    rows = table.splits[train].tolist()
+    class_of = classes.strata(table, [train])
     labelled = sorted(row for row in rows if class_of[row])
     together = draws.groups_of(table, sorted(rows), labelled)
     class_of = np.where(table.accepted, "", class_of)  # no test is drawn from guesses
@@ -154,7 +156,8 @@ def select(table: Table, split: str, seed: int) -> list[Split]:
       SplitError: a split is absent, an image is in two pieces or there is none.
     """
     parts = [split] if table.find(split) else split.split("+")  # a name may have a plus
-    pieces, rows = [], []
+    pieces = []
+    rows = []
     for part in parts:
         piece = _piece(table, part, split, seed)
         pieces.append(piece)
@@ -170,7 +173,8 @@ def _piece(table, part, split, seed):
     match = _PIECE.fullmatch(part)
     name = table.find(part) or (table.find(match["split"]) if match else None)
     if name is None:
-        folder, hint = table.flag.removeprefix("--dataset="), ""
+        folder = table.flag.removeprefix("--dataset=")
+        hint = ""
         if is_test(split) and not any(map(is_test, table.splits)):
             if table.one_test:
                 hint = "; nothing can be held out for a test, since no class there has two images"

@@ -135,7 +135,8 @@ def split_folders(paths: Sequence[str], data: DataConfig) -> dict[str, np.ndarra
     Raises:
       ConfigError: some are named as splits and others not, or two mean the same split.
     """
-    base, rows = top_of(paths), collections.defaultdict(list)
+    base = top_of(paths)
+    rows = collections.defaultdict(list)
     for row, name in enumerate(paths):
         top, slash, _ = name[len(base) :].partition("/")
         if slash:

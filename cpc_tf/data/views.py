@@ -28,7 +28,8 @@ def resize(
     The aspect ratio is not kept, so the whole image is used, as in appendix A.
     """
     sides = (height, height if width is None else width)
-    before, after = tf.shape(image)[:2], tf.stack(sides)
+    before = tf.shape(image)[:2]
+    after = tf.stack(sides)
 
     def change():
         # Sides are shrunk first. The mean over each pixel's footprint does not alias and takes 0.7 ms for 500x375 ->
@@ -77,8 +78,10 @@ def fit(image: tf.Tensor, side: int, mode: str = SQUASH) -> tf.Tensor:
     size = tf.shape(image)[:2]
     height, width = _scaled(size, side, tf.reduce_max(size))
     image = resize(image, height, width)
-    top, left = (side - height) // 2, (side - width) // 2
-    below, right = side - height - top, side - width - left
+    top = (side - height) // 2
+    left = (side - width) // 2
+    below = side - height - top
+    right = side - width - left
     image = tf.pad(image, [[top, below], [left, right], [0, 0]], constant_values=GREY)
     return tf.ensure_shape(image, [side, side, 3])
 
@@ -91,7 +94,8 @@ def _scaled(size, side, reference):
 
 def random_crop(image: tf.Tensor, side: int, seed: int, counter: tf.Tensor) -> tf.Tensor:
     """Cuts a random square, uint8 [H, W, 3] -> uint8 [side, side, 3]; all positions are equally likely."""
-    key, size = random_key(seed, CROPPING, counter), tf.shape(image)
+    key = random_key(seed, CROPPING, counter)
+    size = tf.shape(image)
 
     def corner(axis):
         # Two numbers each time, of which one is used: a square image has the crops that it had when all were square.
@@ -268,7 +272,9 @@ class SeveralCrops(View):
     seen = "crops of images, each of a random size and shape"
 
     def __init__(self, count: int, least_area: float = 0.2, stretch: float = 4 / 3):
-        self.count, self.least_area, self.stretch = count, least_area, stretch
+        self.count = count
+        self.least_area = least_area
+        self.stretch = stretch
 
     def shape(self, geometry: GeometryConfig) -> list[int]:
         return [self.count, geometry.image_size, geometry.image_size, 3]

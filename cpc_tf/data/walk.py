@@ -143,7 +143,8 @@ def all_files(
     root: str, extensions: tuple[str, ...], deep: bool = True
 ) -> tuple[list[str], list[str]]:
     """Returns the files with these extensions, as `files` does, and the others, without a warning of these."""
-    skipped, outside = collections.defaultdict(list), []
+    skipped = collections.defaultdict(list)
+    outside = []
     try:
         wanted, others = _walk(root, extensions, deep, skipped, outside)
     except (OSError, tf.errors.OpError, UnicodeError) as error:
@@ -180,11 +181,15 @@ def extension(name: str) -> str:
 
 
 def _walk(root, extensions, deep, skipped, outside):
-    wanted_files, other_files, read, links = [], [], set(), [""]
+    wanted_files = []
+    other_files = []
+    read = set()
+    links = [""]
     top = os.path.join(os.path.realpath(root), "")
     # First the tree without its links, then what links lead to: a folder that lies in the tree counts at its own place.
     while links:
-        pending, links = sorted(links, reverse=True), []
+        pending = sorted(links, reverse=True)
+        links = []
         while pending:
             folder = pending.pop()
             path = os.path.join(root, folder)
@@ -203,7 +208,8 @@ def _walk(root, extensions, deep, skipped, outside):
             for entry in entries:
                 name = f"{folder}/{entry.name}" if folder else entry.name
                 leads_out = entry.is_symlink() and _leads_out(entry, top)
-                is_folder, wanted = _is_folder(entry), extension(entry.name) in extensions
+                is_folder = _is_folder(entry)
+                wanted = extension(entry.name) in extensions
                 if is_skipped(entry.name):
                     if is_folder and not entry.is_symlink():
                         if hidden := _files_within(entry.path, name, extensions):
@@ -296,7 +302,9 @@ def _is_text(name):
 
 
 _MOST_BANDS = 4  # values of a pixel
-_HEAD, _TAIL = 512, 64  # bytes by which the kind of a file is told
+# bytes by which the kind of a file is told
+_HEAD = 512
+_TAIL = 64
 BEGIN = 16  # bytes by which an image is recognized
 _PICTURES = (  # name, begin and end of the formats that are decoded
     ("JPEG", rb"\xff\xd8\xff", b"\xff\xd9"),

@@ -62,7 +62,8 @@ def area(boxes: tf.Tensor) -> tf.Tensor:
 
 def iou(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
     """Returns intersection over union [..., N, M] of boxes [..., N, 4] and [..., M, 4]; 0 if a box has no area."""
-    one, other = one[..., :, None, :], other[..., None, :, :]
+    one = one[..., :, None, :]
+    other = other[..., None, :, :]
     top_left = tf.maximum(one[..., :2], other[..., :2])  # [..., N, M, 2]
     bottom_right = tf.minimum(one[..., 2:], other[..., 2:])
     shared = tf.reduce_prod(tf.nn.relu(bottom_right - top_left), -1)  # [..., N, M]
@@ -83,9 +84,11 @@ def encode(
     A code is the shift of the centre in units of the anchor's sides, and the logarithms of the ratios of the sides. It
     is 0 if the box or the anchor has no area.
     """
-    size, unit = sides(boxes), sides(anchors)
+    size = sides(boxes)
+    unit = sides(anchors)
     proper = tf.reduce_all((size > 0) & (unit > 0), -1, keepdims=True)  # [..., 1]
-    size, unit = tf.where(proper, size, 1.0), tf.where(proper, unit, 1.0)
+    size = tf.where(proper, size, 1.0)
+    unit = tf.where(proper, unit, 1.0)
     shift = (centres(boxes) - centres(anchors)) / unit
     return tf.where(
         proper, tf.concat([shift, tf.math.log(size / unit)], -1) * tf.constant(weights), 0.0
@@ -192,7 +195,8 @@ def detect(
       proposals, valid, sizes: as of `propose`.
       least_score: overrides `config.detection_score`.
     """
-    count, classes = proposals.shape[1], deltas.shape[2]
+    count = proposals.shape[1]
+    classes = deltas.shape[2]
     least_score = config.detection_score if least_score is None else least_score
     scores = tf.nn.softmax(logits)[..., :classes]  # [B, K, C]
     scores = tf.where(valid[..., None] & (scores > least_score), scores, float("-inf"))

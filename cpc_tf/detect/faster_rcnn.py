@@ -72,7 +72,9 @@ class RegionHead(keras.layers.Layer):
         name: str = "head",
     ):
         super().__init__(dtype=dtype, name=name)
-        self.config, self.num_classes, self._rest = config, num_classes, rest
+        self.config = config
+        self.num_classes = num_classes
+        self._rest = rest
         wide = not rest and config.region_reduce and channels > config.region_reduce
         self.reduce = conv(config.region_reduce, 1, dtype=dtype, name="reduce") if wide else None
         self.residual = config.region_head == "residual"
@@ -123,7 +125,8 @@ class RegionHead(keras.layers.Layer):
         Returns:
           Logits [B, K, num_classes + 1], the background last, and codes [B, K, num_classes, 4].
         """
-        config, count = self.config, boxes.shape[1]
+        config = self.config
+        count = boxes.shape[1]
         features = self.reduce(features) if self.reduce else tf.cast(features, self.compute_dtype)
         x = roi_align(
             features, boxes, stride, config.region_pool, config.region_points, config.region_chunk
@@ -171,7 +174,9 @@ class FasterRCNN(keras.Model):
     ):
         super().__init__(name="faster_rcnn")
         dtype = policy(precision)
-        self.config, self.backbone, self.num_classes = config, backbone, num_classes
+        self.config = config
+        self.backbone = backbone
+        self.num_classes = num_classes
         self._is_divided = rest is not None
         self.stride, self.channels = _probe(backbone)
         sizes = config.anchors.numbers("anchor_sizes")
@@ -218,7 +223,8 @@ class FasterRCNN(keras.Model):
           labels: [B, M], classes from 0; -1 for padding.
           draws: random numbers, new ones at each step: determine which anchors and regions are sampled.
         """
-        rpn, objects = self.config.rpn, make_objects(boxes, labels)
+        rpn = self.config.rpn
+        objects = make_objects(boxes, labels)
         features, pooled, anchors = self._features(images, training=True)
         objectness, deltas = self.rpn(features)
         of_anchors, of_regions = draws.split()
@@ -274,7 +280,8 @@ class FasterRCNN(keras.Model):
             raise ValueError(
                 f"images of {height}x{width} px: both must be multiples of the stride, {self.stride}"
             )
-        rows, columns = height // self.stride, width // self.stride
+        rows = height // self.stride
+        columns = width // self.stride
         # A TF-Hub module does not know the size of its output until it runs.
         features = tf.ensure_shape(
             self.backbone(images, training=training), [None, rows, columns, self.channels]

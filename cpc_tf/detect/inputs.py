@@ -33,7 +33,8 @@ _FITS = 2.0  # factor between an object and the nearest anchor up to which the a
 _MOST_UNFIT = 0.05  # of the objects
 # Sides, in the test, of the middle and of the small objects on a canvas that follows from them, px: six and two cells
 # of the usual stride. The larger demand counts, up to the paper's canvas.
-_MIDDLE_OBJECT, _SMALL_OBJECT = 96, 32
+_MIDDLE_OBJECT = 96
+_SMALL_OBJECT = 32
 _LARGEST_CANVAS = 800 * 800  # px
 _CANVAS_STEP = 32  # px, a multiple of usual strides
 _LEAST_STEPS = 4  # that a side has
@@ -168,7 +169,8 @@ def canvas_sides(canvas: CanvasConfig, sizes: Sizes) -> dict[str, int]:
 
     With an --area_scale the canvas is for this scale. A side that is set stays.
     """
-    relative, rounded = relative_sizes(sizes), np.ceil
+    relative = relative_sizes(sizes)
+    rounded = np.ceil
     # px of the largest image as shown
     area = max(canvas.largest_area, canvas.test_area) * canvas.area_scale
     if not area:
@@ -232,7 +234,8 @@ def described(config: DetectConfig, objects: np.ndarray, derived: bool) -> str:
     """
     sides = np.percentile(objects, [_USUAL_SIZES[0], 50, _USUAL_SIZES[1]])
     low, median, high = (f"{side:.0f}" for side in sides)
-    scale, anchors = config.canvas.area_scale, config.detector.anchors
+    scale = config.canvas.area_scale
+    anchors = config.detector.anchors
     line = f"objects as shown: {low} to {high} px (nine of ten), median {median}"
     line += f", on a canvas of {config.canvas.canvas_height} x {config.canvas.canvas_width} px"
     line += f"; --area_scale={scale:g} --anchor_sizes={anchors.anchor_sizes}"
@@ -268,7 +271,8 @@ def origins(
     if drawn := [note for note in data.test_source.about.notes if "drawn" in note]:
         found[1] = found[1]._replace(source=f"{found[1].source}; {drawn[0]}")
     shown = config.canvas.test_area * config.canvas.area_scale
-    pictures, side = f"{data.source.num_examples} images", 100 * np.median(relative_sizes(sizes))
+    pictures = f"{data.source.num_examples} images"
+    side = 100 * np.median(relative_sizes(sizes))
     sources = {
         **dict.fromkeys(
             ("canvas_height", "canvas_width"),

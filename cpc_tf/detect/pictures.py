@@ -18,7 +18,8 @@ from cpc_tf.detect.scoring import ImageDetections, Judged, Scene, Scores, Truth,
 from cpc_tf.drawing import plots
 
 USUAL_SCORE = 0.5  # detections below it are not drawn, where the test recommends no score: most of them are wrong
-TILES, COLUMNS = 20, 5
+TILES = 20
+COLUMNS = 5
 TITLE = 24  # letters of an image's name above it; its counts stand beside
 # How each kind of box is drawn. Dashes help colour-blind readers.
 KINDS = TRUE, MISSED, DIFFICULT, RIGHT, WRONG = (
@@ -105,11 +106,14 @@ def _tile(
     plots.tile(axis, image, f"{title}: {missed.sum()} missed, {(rights == 0).sum()} wrong")
     for box, label, lost, difficult in zip(*truth[:2], missed, truth.difficult):
         if lost:
-            kind, text = MISSED, class_names[label]
+            kind = MISSED
+            text = class_names[label]
         elif difficult:
-            kind, text = DIFFICULT, ""
+            kind = DIFFICULT
+            text = ""
         else:
-            kind, text = TRUE, ""
+            kind = TRUE
+            text = ""
         # Broad, so that it stays visible below a detected box.
         _box(axis, box, kind, 3.2, text)
     for box, score, label, right in zip(*detected, rights):

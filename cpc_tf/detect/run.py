@@ -80,7 +80,8 @@ def _run(
 ) -> dict[str, Any]:
     """Trains, tests and writes the files of a run; returns the content of result.json."""
     # The settings that follow from the data.
-    source, test_source = data.source, data.test_source
+    source = data.source
+    test_source = data.test_source
     given = workdir.config
     sizes = source.sizes()
     workdir.config, line = inputs.fit_to_images(given, sizes)
@@ -92,8 +93,10 @@ def _run(
         workdir.write_with_run("derived.txt", f"{origins}\n")
 
     # The phases and the detector.
-    training, names = config.training, source.class_names
-    length, held_out = lengths(config, source.num_examples), config.phases.held_out
+    training = config.training
+    names = source.class_names
+    length = lengths(config, source.num_examples)
+    held_out = config.phases.held_out
     parts = divided(source, held_out, training.seed) if length.first and held_out else None
     phases = DetectionPhases(config, build_detector(config, len(names), strategy), strategy)
     encoder = phases.model.backbone
@@ -144,7 +147,8 @@ def _train(
         steps = phases.whole(workdir, source, length.second)
         return phases.test(test_source), {"steps": steps}
     workdir.begin(0)
-    search, steps = [], length.second
+    search = []
+    steps = length.second
     if parts:
         search = best_length(phases, parts, length)
         steps = next(record["steps"] for record in search if record["chosen"])
@@ -163,7 +167,8 @@ def _train(
             f"{phase:12} mAP {100 * scores['map11']:.1f} % over 11 points ({count} images)",
             flush=True,
         )
-    total, most = length.first + steps, length.first + length.second
+    total = length.first + steps
+    most = length.first + length.second
     return tested, {"phases": results, "search": search, "steps": total, "most_steps": most}
 
 
@@ -191,7 +196,9 @@ def _write_detections(
     source: DetectionSource,
 ) -> None:
     """Writes the detections as text and as figures."""
-    names, split, iou = source.class_names, config.scoring.test_split, config.scoring.detection_iou
+    names = source.class_names
+    split = config.scoring.test_split
+    iou = config.scoring.detection_iou
     for name, text in scoring.result_files(scenes, names, split).items():
         workdir.write(os.path.join("detections", name), text)
     workdir.write("detections.json", scoring.to_json(scenes, names, config.data.dataset, split))
@@ -216,8 +223,10 @@ def lengths(config: DetectConfig, images: int) -> Lengths:
 
     They are the same where some images are held out, so that the chosen length is right for all.
     """
-    training, epochs = config.training, config.phases.frozen_epochs
-    total, first = training.steps(images), math.ceil(epochs * images / training.batch_size)
+    training = config.training
+    epochs = config.phases.frozen_epochs
+    total = training.steps(images)
+    first = math.ceil(epochs * images / training.batch_size)
     if first >= total:
         raise ConfigError(
             "frozen_epochs",
@@ -249,7 +258,8 @@ def divided(source: DetectionSource, part: float, seed: int) -> Parts:
     Raises:
       ConfigError: one of the two parts has no objects.
     """
-    names, groups = np.array(source.objects.names), source.groups()
+    names = np.array(source.objects.names)
+    groups = source.groups()
     count = max(1, round(part * len(names)))
     # Whole groups in a random order of their first names, the last one as it comes.
     first, of_group = np.unique(names[groups], return_inverse=True)
@@ -258,7 +268,8 @@ def divided(source: DetectionSource, part: float, seed: int) -> Parts:
     for group in order:
         if len(held_out) < count:
             held_out += names[of_group == group].tolist()
-    count, fit = len(held_out), names[~np.isin(names, held_out)].tolist()
+    count = len(held_out)
+    fit = names[~np.isin(names, held_out)].tolist()
     parts = [Named(source, some) for some in (fit, held_out) if some]
     if len(parts) < 2 or not all(scoring.objects_of_classes(part)[0].any() for part in parts):
         raise ConfigError(
@@ -293,7 +304,8 @@ class DetectionPhases(PhasedRun):
 
     def test(self, source: DetectionSource) -> DetectorTest:
         """Tests the detector as it is now on each image of a source."""
-        start, scenes = time.monotonic(), self._find(source)
+        start = time.monotonic()
+        scenes = self._find(source)
         scores = scoring.score(scenes, self.model.num_classes, self._config.scoring.detection_iou)
         return DetectorTest(scenes, scores, time.monotonic() - start)
 
@@ -328,7 +340,8 @@ class DetectionPhases(PhasedRun):
         Returns:
           The records of metrics.jsonl; with `held_out`, some have the average precision on it.
         """
-        workdir, evaluation = self.workdir(in_folder(self._config, *folders, FINE_TUNED)), None
+        workdir = self.workdir(in_folder(self._config, *folders, FINE_TUNED))
+        evaluation = None
         if held_out:
             every = math.ceil(length.second / self._config.phases.looks)
             patience = self._config.phases.patience

@@ -34,7 +34,8 @@ from cpc_tf.evaluation.inference import on_replicas, own_images
 
 _PRINT_EVERY = 500  # images
 ELEVEN = np.arange(11) / 10  # recalls that VOC 2007 takes the mean at
-COCO_RECALLS, COCO_OVERLAPS = np.linspace(0, 1, 101), np.linspace(0.5, 0.95, 10)
+COCO_RECALLS = np.linspace(0, 1, 101)
+COCO_OVERLAPS = np.linspace(0.5, 0.95, 10)
 LEAST_SCORES = np.arange(1, 100) / 100  # of which one is recommended
 
 
@@ -113,7 +114,8 @@ def _overlaps(truth: Truth, detected: ImageDetections) -> np.ndarray:
 def judge(truth: Truth, detected: ImageDetections, iou: float = 0.5) -> Judged:
     """Judges the detections of an image by VOC's rules; a right one overlaps its object by at least `iou`."""
     overlaps = _overlaps(truth, detected)
-    right, taken = np.zeros(len(detected.labels), int), np.zeros(len(truth.labels), bool)
+    right = np.zeros(len(detected.labels), int)
+    taken = np.zeros(len(truth.labels), bool)
     for i in np.argsort(-detected.scores, kind="stable") if len(taken) else ():
         nearest = np.argmax(overlaps[i])
         if overlaps[i, nearest] >= iou:
@@ -126,14 +128,16 @@ def judge_by_coco(
     truth: Truth, detected: ImageDetections, ious: np.ndarray = COCO_OVERLAPS
 ) -> np.ndarray:
     """Judges the detections of an image by COCO's rules, at each of T overlaps: int [T, N], as `Judged.right`."""
-    overlaps, at = _overlaps(truth, detected), np.arange(len(ious))
+    overlaps = _overlaps(truth, detected)
+    at = np.arange(len(ious))
     right = np.zeros([len(ious), len(detected.labels)], int)
     taken = np.zeros([len(ious), len(truth.labels)], bool)
     for i in np.argsort(-detected.scores, kind="stable") if taken.size else ():
         fits = (overlaps[i] >= ious[:, None]) & ~taken  # [T, M]
         # Difficult objects come last; they are never taken.
         best = np.argmax(np.where(fits, overlaps[i] - 2 * truth.difficult, -np.inf), axis=1)
-        fits, difficult = fits[at, best], truth.difficult[best]
+        fits = fits[at, best]
+        difficult = truth.difficult[best]
         right[:, i] = np.where(fits, np.where(difficult, -1, 1), 0)
         taken[at, best] |= fits & ~difficult
     return right
@@ -168,7 +172,8 @@ def _curves(
     for label in range(classes):
         (order,) = np.nonzero((labels == label) & (right >= 0))
         order = order[np.argsort(-scores[order], kind="stable")]
-        hits, count = np.cumsum(right[order]), int(np.sum(objects == label))
+        hits = np.cumsum(right[order])
+        count = int(np.sum(objects == label))
         recall = hits / count if count else np.full(len(hits), np.nan)
         curves.append(Curve(scores[order], recall, hits / np.arange(1, len(hits) + 1), count))
     return curves
@@ -212,7 +217,8 @@ def best_f1(
     right = _judged(truths, detections, iou)
     scores = np.concatenate([np.zeros(0), *(image.scores for image in detections)])
     kept = (scores >= LEAST_SCORES[:, None]) & (right >= 0)  # [99, detections]
-    hits, boxes = (kept & (right == 1)).sum(1), kept.sum(1)
+    hits = (kept & (right == 1)).sum(1)
+    boxes = kept.sum(1)
     f1 = hits / (boxes + objects)
     (best,) = np.nonzero(f1 == f1.max())
     chosen = best[len(best) // 2]
@@ -271,7 +277,8 @@ class Scores(NamedTuple):
 
 def objects_of_classes(source: DetectionSource) -> np.ndarray:
     """Counts the objects of each class in a split: int64 [2, classes], ordinary ones and difficult ones."""
-    counts, objects = np.zeros([2, len(source.class_names)], np.int64), source.objects
+    counts = np.zeros([2, len(source.class_names)], np.int64)
+    objects = source.objects
     np.add.at(counts, (objects.difficult.astype(int), objects.labels), 1)
     return counts
 
@@ -295,13 +302,18 @@ def finder(
     run = on_replicas(detector, strategy, batch_size, xla, fixed=True)
 
     def find(source: DetectionSource) -> list[Scene]:
-        progress, scenes = Progress(source.num_examples), []
-        select, rows = own_images(strategy, batch_size), batch_size * strategy.num_replicas_in_sync
+        progress = Progress(source.num_examples)
+        scenes = []
+        select = own_images(strategy, batch_size)
+        rows = batch_size * strategy.num_replicas_in_sync
         for batch in plain_batches(source, canvas, rows, select):
             detections = tf.nest.map_structure(np.asarray, run(batch["image"], batch["size"]))
-            batch, before = {name: values.numpy() for name, values in batch.items()}, len(scenes)
+            batch = {name: values.numpy() for name, values in batch.items()}
+            before = len(scenes)
             for i, name in enumerate(batch["name"]):
-                real, count = batch["labels"][i] >= 0, detections.count[i]  # without padding
+                # without padding
+                real = batch["labels"][i] >= 0
+                count = detections.count[i]
                 truth = Truth(*(batch[field][i][real] for field in Truth._fields))
                 boxes = detections.boxes[i, :count] / np.tile(batch["scale"][i], 2)
                 detected = ImageDetections(
@@ -362,7 +374,8 @@ def best_score(result: Mapping[str, Any]) -> str:
 
 def tested_on(result: Mapping[str, Any]) -> str:
     """Returns what a result.json is of, '24 objects in 8 test pictures'; '' if it does not say."""
-    images, objects = result.get("test_images"), result.get("test_boxes")
+    images = result.get("test_images")
+    objects = result.get("test_boxes")
     return f"{objects:,} objects in {images:,} test images" if images and objects else ""
 
 

@@ -9,7 +9,9 @@ import tensorflow as tf
 from cpc_tf.detect.boxes import ANCHOR_WEIGHTS, REGION_WEIGHTS, area, encode, iou
 from cpc_tf.detect.config import HeadConfig, RpnConfig
 
-POSITIVE, NEGATIVE, IGNORED = 1, 0, -1
+POSITIVE = 1
+NEGATIVE = 0
+IGNORED = -1
 
 
 class PaddedObjects(NamedTuple):

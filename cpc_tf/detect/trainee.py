@@ -82,7 +82,8 @@ def build_detector(
 
 def _rest(config: DetectConfig, features: LoadedEncoder) -> Rest:
     """Returns what follows --backbone_endpoint in the encoder. Raises ConfigError if nothing does."""
-    backbone, encoder = config.detector.backbone, features.encoder
+    backbone = config.detector.backbone
+    encoder = features.encoder
     rest = encoder.after(backbone.backbone_endpoint) if isinstance(encoder, Network) else None
     if not rest:
         raise ConfigError(
@@ -140,7 +141,9 @@ class DetectorTraining(Trainee):
     ):
         batch_size = config.training.batch_size
         super().__init__(strategy, batch_size, config.numerics)
-        self.config, self.model, self._xla = config, model, self._xla and model.backbone.compiles
+        self.config = config
+        self.model = model
+        self._xla = self._xla and model.backbone.compiles
         with strategy.scope():
             self.optimizer = sgd(
                 rate_of(config.sgd, batch_size, train_steps, phase), config.sgd.momentum
@@ -176,7 +179,8 @@ class DetectorTraining(Trainee):
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Adds the weight decay, and scales the encoder's gradients to its own rate."""
-        sgd, scaled = self.config.sgd, []
+        sgd = self.config.sgd
+        scaled = []
         for index, (gradient, variable) in enumerate(zip(gradients, self.trained)):
             if variable.shape.rank > 1:
                 gradient += sgd.weight_decay * variable

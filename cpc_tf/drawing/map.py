@@ -18,12 +18,16 @@ from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import csv_records
 from cpc_tf.drawing import plots
 
-PICTURE, DATA = "map.png", "map.csv"  # in the directory of a run
+# in the directory of a run
+PICTURE = "map.png"
+DATA = "map.csv"
 PCA_MAP, TSNE_MAP = METHODS = ("pca", "tsne")
 MOST = 2000  # images on a map: more take t-SNE minutes, and their dots cover each other
 SAMPLE = 400  # test images that a run's map shows
 THUMBNAIL = 64  # px
-_ROWS, _COLUMNS = 16, 22  # cells, each with one thumbnail at most
+# cells, each with one thumbnail at most
+_ROWS = 16
+_COLUMNS = 22
 _COMPONENTS = 50  # of t-SNE, a usual value
 _PERPLEXITY = (
     5,
@@ -79,7 +83,8 @@ def draw_at(
     """Returns the PNG of `draw` for images at these places; other arguments as there."""
     where = places.where
     colors, entries = _colors(len(where), labels, class_names)
-    low, high = where.min(0), where.max(0)
+    low = where.min(0)
+    high = where.max(0)
     cell = np.maximum(high - low, 1e-9) / (_COLUMNS, _ROWS)
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
@@ -178,7 +183,8 @@ def _colors(
     count: int, labels: Sequence[int] | None, class_names: Sequence[str]
 ) -> tuple[np.ndarray, list[Entry]]:
     """Returns the colour of each image, float [count, 3], and what the colours mean."""
-    grey, theme = to_rgb(plots.IGNORED), plots.THEME
+    grey = to_rgb(plots.IGNORED)
+    theme = plots.THEME
     if labels is None:
         return np.tile(to_rgb(theme.named["cpc"]), (count, 1)), []
     labels = np.asarray(labels)

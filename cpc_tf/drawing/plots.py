@@ -79,7 +79,11 @@ THEME = Theme(
     ("#6a3d9a", "#1b9e9e", "#a65628", "#5f8a1f"),
 )
 # Frames on photographs.
-TRUE, MISSED, RIGHT, WRONG, IGNORED = "#21c77a", "#ff3b30", "#3aa0ff", "#ffb000", "#b8c0c8"
+TRUE = "#21c77a"
+MISSED = "#ff3b30"
+RIGHT = "#3aa0ff"
+WRONG = "#ffb000"
+IGNORED = "#b8c0c8"
 MARKERS = {"pixels": "s", "untrained": "^", "labels": "D"}
 Draw = Callable[[Canvas, Theme], None]
 OWN_FONT = "DejaVu Sans"  # comes with Matplotlib

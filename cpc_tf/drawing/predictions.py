@@ -17,16 +17,16 @@ from cpc_tf.drawing import plots
 from cpc_tf.evaluation.predictions import PREDICTIONS, Predictions, read_predictions
 
 SHEET = "predictions.png"
-EACH, PER_ROW = 8, 4  # images of a kind, and beside each other
+# images of a kind, and beside each other
+EACH = 8
+PER_ROW = 4
 
 
 def sample(predictions: Predictions, count: int = EACH) -> dict[str, np.ndarray]:
     """Returns {title: indices} of `count` images of each kind: right, surely wrong, and unsure."""
     # As the file has them, so that a run and the report choose the same.
-    probabilities, right = (
-        predictions.probabilities.round(4),
-        predictions.labels == predictions.guesses,
-    )
+    probabilities = predictions.probabilities.round(4)
+    right = predictions.labels == predictions.guesses
     order = np.argsort(-probabilities, kind="stable")
     rights = np.flatnonzero(right)
     rows = {
@@ -65,7 +65,8 @@ def draw(
             for axis in axes[len(indices) :]:
                 axis.set_visible(False)
             for axis, index, image in zip(axes, indices, images(indices)):
-                label, guess = predictions.labels[index], predictions.guesses[index]
+                label = predictions.labels[index]
+                guess = predictions.guesses[index]
                 title = f"{names[guess]} {100 * predictions.probabilities[index]:.0f} %"
                 plots.tile(axis, image, title, plots.TRUE if label == guess else plots.MISSED)
                 axis.set_title(title, fontsize=9.5, fontweight="normal")

@@ -139,16 +139,22 @@ class Classification(Trainee):
         cosine: bool = True,
         drops: Sequence[int] = (),
     ):
-        self.kind, self.metric_names = kind, kind.metric_names
+        self.kind = kind
+        self.metric_names = kind.metric_names
         numerics = config.numerics if encoder.compiles else replace(config.numerics, xla="off")
         super().__init__(strategy, config.training.batch_size, numerics)
-        self.encoder, self.classifier, self.phase, sgd = encoder, classifier, phase, config.sgd
+        self.encoder = encoder
+        self.classifier = classifier
+        self.phase = phase
+        sgd = config.sgd
         self._propagation = None
         if phase != FROZEN and method_of(config.propagation):
             self._propagation = Propagation(config, encoder, classifier, train_steps)
             self.metric_names = (*self.metric_names, *self._propagation.metric_names)
-        self._decay, self._seed = sgd.weight_decay, config.training.seed
-        by_sgd, by_adam = list(classifier.trainable_variables), list(encoder.trainable_variables)
+        self._decay = sgd.weight_decay
+        self._seed = config.training.seed
+        by_sgd = list(classifier.trainable_variables)
+        by_adam = list(encoder.trainable_variables)
         if phase == SUPERVISED:
             by_sgd = [*by_adam, *by_sgd]
         self._kernels = [variable for variable in by_sgd if variable.shape.rank > 1]
@@ -247,7 +253,8 @@ class Classification(Trainee):
 
     def logits(self, batches: Iterable[dict[str, tf.Tensor]]) -> tuple[np.ndarray, np.ndarray]:
         """Returns logits [N, classes] and labels of finite batches of {'image' or 'latents', 'label'}."""
-        logits, labels = [], []
+        logits = []
+        labels = []
         with self.averaged():
             for batch in batches:
                 logits.append(

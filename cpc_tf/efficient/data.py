@@ -44,7 +44,8 @@ class FewLabelData(NamedTuple):
 
 def open_data(config: EfficientConfig) -> FewLabelData:
     """Opens the splits of a run. Raises ConfigError if one leads nowhere or does not fit the settings."""
-    labels, method = config.labels, config.propagation.propagation
+    labels = config.labels
+    method = config.propagation.propagation
     pair = catalog.open_pair(
         replace(config.data, unlabelled=""), labels.test_split, labels.validation_split
     )
@@ -68,7 +69,9 @@ def choose(config: EfficientConfig, data: FewLabelData) -> tuple[Labels, str]:
     Raises:
       ConfigError: a class has too few labels, or that split has all images, or some of the test.
     """
-    source, validation, split = data.source, data.validation, config.labels.validation_split
+    source = data.source
+    validation = data.validation
+    split = config.labels.validation_split
     rows = _learnable(source, validation)
     if not len(rows):
         raise ConfigError(
@@ -115,7 +118,8 @@ def relabelled(
       pool: all images, of `source` and maybe others.
       predicted: their classes, int64 [N].
     """
-    keys, known = [*source.identities()], source.labels()
+    keys = [*source.identities()]
+    known = source.labels()
     label_of = {keys[index]: known[index] for index in labels.chosen}
     held_out = set()
     if labels.held_out is not None:
@@ -123,7 +127,8 @@ def relabelled(
     learned = [label_of.get(key, label) for key, label in zip(pool.identities(), predicted)]
     is_held_out = np.array([key in held_out for key in pool.identities()])
     every = np.arange(pool.num_examples)
-    fit, tested = None, None
+    fit = None
+    tested = None
     if labels.fit is not None:
         fit = every[~is_held_out]
         tested = every[is_held_out] if held_out else None

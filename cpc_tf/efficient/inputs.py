@@ -44,7 +44,8 @@ HEADS = {10_000: (11, 4096), 0: (2, 512)}
 MOST_VIEWS = 16  # of each image
 ALL_VIEWS = 8000  # of all images: a view on the feature map of 128 px takes 256 KB
 # Of few labels: below this part of the loss of a guess new images gained nothing any more (docs/notebook, "Answer").
-LEARNED, FEW = 0.2, 128
+LEARNED = 0.2
+FEW = 128
 PAPERS_SIZES = 256, 224
 
 
@@ -110,15 +111,18 @@ def choose_labels(
     # Each class must have some.
     for number, name in enumerate(class_names):
         has = labels[:, number] > 0.5 if multi_label else labels == number
-        have, count = int(has.sum()), int(has[seen].sum())
+        have = int(has.sum())
+        count = int(has[seen].sum())
         if not have:
             raise ConfigError(
                 f"--split: class {name} has no examples there, so it cannot be learned"
             )
         if not count:
-            flag, value = "label_fraction", fraction
+            flag = "label_fraction"
+            value = fraction
             if per_class:
-                flag, value = "labels_per_class", per_class
+                flag = "labels_per_class"
+                value = per_class
             more = "say more"
             if not multi_label:
                 least = math.ceil(5e5 / have) / 1e6
@@ -145,7 +149,8 @@ def choose_labels(
 
 def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:
     """Returns the settings with the sizes of images, and a line on those that were not given."""
-    name, images = EncoderName.parse(config.classifier.encoder), config.images
+    name = EncoderName.parse(config.classifier.encoder)
+    images = config.images
     card = find_card(name.module) if name.module else None
     usual, side = (card.geometry.resize, card.geometry.image_size) if card else PAPERS_SIZES
     image_size = images.image_size or min(side, images.resize or side)
@@ -223,8 +228,11 @@ class Inputs:
         unlabelled: Source | None = None,
         validation: Source | None = None,
     ):
-        self.config, self._labels, self.unlabelled = config, labels, unlabelled
-        self._encoder, self._strategy = encoder, strategy
+        self.config = config
+        self._labels = labels
+        self.unlabelled = unlabelled
+        self._encoder = encoder
+        self._strategy = strategy
         xla = config.numerics.xla if encoder.compiles else "off"
         # A supervised network is not kept here: a search over several has room for one at a time.
         supervised = config.classifier.encoder == PIXELS
@@ -258,7 +266,8 @@ class Inputs:
 
     def with_test(self) -> Inputs:
         """Returns inputs whose 'chosen' images are all, those of the test too; nothing is chosen or tested by these."""
-        source, given = Joined(*self.sources), self.config.sgd.cached_views
+        source = Joined(*self.sources)
+        given = self.config.sgd.cached_views
         # as many in all as there may be, or were
         most = max(ALL_VIEWS, given * self.count) // source.num_examples
         views = given
@@ -359,7 +368,8 @@ class Inputs:
     @functools.cached_property
     def _views(self) -> Features:
         """All views of the chosen images: view after view, each in the order of the images."""
-        config, source = self.config, self._source("chosen")
+        config = self.config
+        source = self._source("chosen")
         views = config.sgd.cached_views
         seed = config.training.seed
         batches = pipeline.image_views(

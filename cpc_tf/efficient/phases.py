@@ -68,8 +68,11 @@ class ClassifierPhases(PhasedRun):
 
     def __init__(self, encoder: LoadedEncoder, inputs: Inputs, strategy: tf.distribute.Strategy):
         super().__init__("efficient")
-        self.encoder, self.inputs, self._strategy = encoder, inputs, strategy
-        self._backbone, self._counted = inputs.config.classifier.backbones[0], 0
+        self.encoder = encoder
+        self.inputs = inputs
+        self._strategy = strategy
+        self._backbone = inputs.config.classifier.backbones[0]
+        self._counted = 0
         self._remember(inputs.config)
 
     def first(
@@ -88,7 +91,8 @@ class ClassifierPhases(PhasedRun):
         trainee = self._first(config, length)
         if begin:
             trainee.classifier.set_weights(begin.classifier.get_weights())
-        bound, learned = config.sgd.stop_at_loss, None
+        bound = config.sgd.stop_at_loss
+        learned = None
         if bound:
             learned = Learned(bound, trainee.drop_rates, goes_on=begin is not None)
         steps = length.steps if length else self._longest(config)
@@ -124,18 +128,21 @@ class ClassifierPhases(PhasedRun):
 
         Without a length its rate is a cosine, or drops at --drops_at.
         """
-        phase, backbone = first_phase(config), config.classifier.backbones[0]
+        phase = first_phase(config)
+        backbone = config.classifier.backbones[0]
         if backbone != self._backbone:
             self.encoder = self._weights = None
             gc.collect()  # the network has reference cycles, and memory may not hold two
-            self.encoder, self._backbone = load_encoder(config, self._strategy), backbone
+            self.encoder = load_encoder(config, self._strategy)
+            self._backbone = backbone
             self._remember(config)
         self.encoder.set_weights(self._weights)
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = build_classifier(config, phase, self._maps, len(self.inputs.class_names))
             self._counted = sum(int(np.prod(x.shape)) for x in classifier.trainable_variables)
-            steps, kind = self._longest(config), self.inputs.kind
+            steps = self._longest(config)
+            kind = self.inputs.kind
             if length:
                 drops = length.drop_steps
             else:
@@ -181,7 +188,8 @@ class ClassifierPhases(PhasedRun):
 
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
         """Returns the main score and the loss on the held-out labels, and the temperature that fits, if one does."""
-        tested, kind = self.test(config, trainee, "held_out"), self.inputs.kind
+        tested = self.test(config, trainee, "held_out")
+        kind = self.inputs.kind
         temperature = fitted_temperature(*kind.choices(tested.logits, tested.labels))
         scores = {f"{HELD_OUT}{name}": tested.scores[name] for name in (kind.main, "loss")}
         if temperature:
@@ -234,6 +242,7 @@ def evaluate_every(config: EfficientConfig, phase: str, longest: int, images: in
     Of few images it is --look_steps or, fine-tuned, --finetune_look_steps: an evaluation after each epoch of a frozen
     phase could take longer than the training. Short phases have at least --least_looks.
     """
-    sgd, epoch = config.sgd, math.ceil(images / config.training.batch_size)
+    sgd = config.sgd
+    epoch = math.ceil(images / config.training.batch_size)
     least = sgd.finetune_look_steps if phase == FINE_TUNED else sgd.look_steps
     return min(max(epoch, least), math.ceil(longest / sgd.least_looks))

@@ -27,7 +27,8 @@ Metrics = dict[str, tf.Tensor]  # float32 scalars
 # Added to the seed, so that order, crops and augmentation are not those of the images with labels.
 _SEED = 1 << 36
 # What a step draws; `Classification` has 0.
-_DROPOUT, _NOISE = 1, 2
+_DROPOUT = 1
+_NOISE = 2
 
 
 class Unlabelled(NamedTuple):
@@ -52,7 +53,8 @@ class PropagationMethod(NamedTuple):
 
 def divergence(target: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """The Kullback-Leibler divergence of predictions from targets, both logits float32 [n, classes]: float32 [n]."""
-    odds, wanted = tf.nn.log_softmax(logits), tf.nn.log_softmax(target)
+    odds = tf.nn.log_softmax(logits)
+    wanted = tf.nn.log_softmax(target)
     return tf.reduce_sum(tf.exp(wanted) * (wanted - odds), 1)
 
 
@@ -123,7 +125,8 @@ def uda(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.Tensor, Met
     Returns:
       The weighted mean divergence, 0 where the prediction is not confident, and the share that is.
     """
-    plain, augmented = pictures.views[:, 0], pictures.views[:, 1]
+    plain = pictures.views[:, 0]
+    augmented = pictures.views[:, 1]
     target = tf.stop_gradient(pictures.logits(plain))
     confident = tf.cast(tf.reduce_max(tf.nn.softmax(target), 1) > config.uda_confidence, tf.float32)
     change = divergence(target / config.uda_temperature, pictures.logits(augmented))
@@ -162,8 +165,10 @@ class Propagation:
         train_steps: int,
     ):
         self._config, self._method = config.propagation, method_of(config.propagation)
-        self._encoder, self._classifier = encoder, classifier
-        self._seed, self._steps = config.training.seed, train_steps
+        self._encoder = encoder
+        self._classifier = classifier
+        self._seed = config.training.seed
+        self._steps = train_steps
         self._batch_size = config.training.batch_size * self._config.unlabelled_ratio
         self.metric_names = ("unlabelled_loss", *self._method.metric_names)
 
@@ -179,7 +184,8 @@ class Propagation:
         """
         views = tf.image.convert_image_dtype(views, tf.float32)
         views = tf.reshape(views, [-1, *views.shape[2:]])  # [B, ratio, *view] -> [B*ratio, *view]
-        first, count = rows.first * self._config.unlabelled_ratio, views.shape[0]
+        first = rows.first * self._config.unlabelled_ratio
+        count = views.shape[0]
 
         def of_rows(
             drawn: tf.Tensor,
@@ -223,7 +229,8 @@ def with_unlabelled(
       source: the other images; their labels are not read.
       config: of a run with --propagation.
     """
-    view, ratio = method_of(config.propagation).view, config.propagation.unlabelled_ratio
+    view = method_of(config.propagation).view
+    ratio = config.propagation.unlabelled_ratio
 
     def batches(*, global_batch: int, per_batch: int, seed: int, **order) -> tf.data.Dataset:
         others = pipeline.batches(

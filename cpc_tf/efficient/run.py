@@ -72,7 +72,8 @@ def _finished(
 
     `config` are the settings as they are given; those of `workdir` may have been derived by a session before.
     """
-    result, phases = workdir.result(_is_whole), None
+    result = workdir.result(_is_whole)
+    phases = None
     if result is None:
         taught = None
         if config.propagation.propagation == SELF_TRAINING:
@@ -138,7 +139,8 @@ def _taught(
 
 
 def _is_whole(result: dict[str, Any]) -> bool:
-    phases, main = result.get("phases"), label_kinds.of_result(result).main
+    phases = result.get("phases")
+    main = label_kinds.of_result(result).main
     scores = phases.values() if isinstance(phases, dict) and phases else [None]
     return all(isinstance(phase, dict) and main in phase for phase in scores)
 
@@ -172,10 +174,14 @@ def prepare(
             flush=True,
         )
     labels, split_line = choose(config, data)
-    source, learned, unlabelled, taught_line = data.source, labels, data.pool, ""
+    source = data.source
+    learned = labels
+    unlabelled = data.pool
+    taught_line = ""
     if taught is not None:
         source, learned = relabelled(source, labels, unlabelled, taught)
-        unlabelled, known = None, len(labels.chosen)
+        unlabelled = None
+        known = len(labels.chosen)
         taught_line = f"self-training, anew on {source.num_examples} images: {known} labels, the others predicted"
     guess = loss_of_guessing(source.labels()[learned.chosen])
     config, labels_line = from_labels(config, learned, strategy.num_replicas_in_sync, guess)
@@ -213,7 +219,8 @@ def _run(
         tested, results = _train(selection, phases)
 
     # The files of the run.
-    kind, outputs = phases.inputs.kind, (tested.logits, tested.labels)
+    kind = phases.inputs.kind
+    outputs = (tested.logits, tested.labels)
     workdir.write(PREDICTIONS, predictions_csv(test_source.names(), *outputs, names, kind))
     _draw(phases, workdir)
     held_out = phases.inputs.held_out if selection.records else 0
@@ -260,10 +267,13 @@ def _train(
 
     A length that was found on a part of these labels is kept in epochs.
     """
-    config, length, steps = selection.config, selection.length, selection.finetune_steps
+    config = selection.config
+    length = selection.length
+    steps = selection.finetune_steps
     if length:
         more = phases.inputs.size("chosen") / phases.inputs.size("fit")
-        length, steps = length.times(more), round(steps * more)
+        length = length.times(more)
+        steps = round(steps * more)
     first = first_phase(config)
     trainee = _on_chosen(config, phases, selection.records, length)
     tested = phases.test(config, trainee)
@@ -286,7 +296,8 @@ def _on_chosen(
 
     With --stop_at_loss it goes on from the trial that was chosen of `records`, and learns the held-out labels, too.
     """
-    begin, first = None, first_phase(config)
+    begin = None
+    first = first_phase(config)
     if config.sgd.stop_at_loss and records:
         trial = next(number for number, record in enumerate(records) if record["chosen"])
         # Trained before, only restored.
@@ -303,15 +314,20 @@ def _refit(workdir: Workdir, result: dict[str, Any], phases: ClassifierPhases) -
     """
     workdir.begin(0)  # a run that had ended without --refit has it from now on
     chosen = _settings_of_phases(workdir, result)
-    first, length, begin, more = first_phase(workdir.config), None, None, 1.0
+    first = first_phase(workdir.config)
+    length = None
+    begin = None
+    more = 1.0
     if workdir.config.sgd.stop_at_loss:
         # Trained before, only restored.
         begin = _on_chosen(chosen[first], phases, result["search"], None)
-    before, phases = phases.inputs, phases.on_all_labels()
+    before = phases.inputs
+    phases = phases.on_all_labels()
     if workdir.config.sgd.patience:
         length = length_of_chosen(result["search"]).times(phases.inputs.count / before.size("fit"))
         more = phases.inputs.count / before.count
-    count, views = phases.inputs.count, phases.inputs.config.sgd.cached_views
+    count = phases.inputs.count
+    views = phases.inputs.config.sgd.cached_views
     print(f"refit: on all {count} labels, those of the test too", flush=True)
     steps = {}
     with fetching(*phases.inputs.sources, *filter(None, [phases.inputs.unlabelled])):
@@ -340,7 +356,8 @@ def _draw(phases: ClassifierPhases, workdir: Workdir) -> None:
     from cpc_tf.drawing import map as embedding_map  # here: a training does not need Matplotlib
     from cpc_tf.drawing import predictions as sheet
 
-    test_source, config = phases.inputs.sources[1], workdir.config
+    test_source = phases.inputs.sources[1]
+    config = workdir.config
     sample = None
     if config.classifier.encoder != PIXELS:
         with fetching(test_source):  # several workers encode together

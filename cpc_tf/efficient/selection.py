@@ -40,16 +40,20 @@ def select(config: EfficientConfig, phases: ClassifierPhases) -> Selection:
     Raises:
       Diverged: all settings diverge. If only some do, they are recorded and not chosen.
     """
-    phase, tried = first_phase(config), trials(config)
+    phase = first_phase(config)
+    tried = trials(config)
     if len(tried) == 1 and phase == SUPERVISED and not config.sgd.patience:
         return as_given(config)  # only for the temperature it would take as long again
-    records, divergence = [], None
+    records = []
+    divergence = None
     for number, settings in enumerate(tried):
         trial = replace(in_folder(config, SEARCH, phase, str(number)), **settings)
         try:
             scores = _scores(trial, phases)
         except loop.Diverged as error:
-            divergence, scores = error.with_traceback(None), DIVERGED  # whose frames hold a network
+            # whose frames hold a network
+            divergence = error.with_traceback(None)
+            scores = DIVERGED
         records.append({"phase": phase, **settings, **scores, "chosen": False})
         _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1], phases)
     if divergence and all(record.get("diverged") for record in records):
@@ -131,7 +135,8 @@ def trials(config: EfficientConfig) -> list[dict[str, Any]]:
     Rates, multiples of the batch and several backbones are drawn from their lists, weight decay uniformly on the log
     scale, dropout uniformly. A function of the seed: trial n is the same whatever the number of trials.
     """
-    search, backbones = config.search, config.classifier.backbones
+    search = config.search
+    backbones = config.classifier.backbones
     settings = {
         "learning_rate": config.sgd.learning_rate,
         "weight_decay": config.sgd.weight_decay,

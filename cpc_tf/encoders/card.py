@@ -248,10 +248,8 @@ class EncoderCard:
         }
         if values.get("levels"):
             optional["levels"] = tuple(values["levels"])
-        encoder, geometry = (
-            _settings(EncoderConfig, values, "encoder"),
-            _settings(GeometryConfig, values, "geometry"),
-        )
+        encoder = _settings(EncoderConfig, values, "encoder")
+        geometry = _settings(GeometryConfig, values, "geometry")
         return cls(encoder, geometry, training, **optional)
 
 
@@ -313,7 +311,8 @@ def _settings(settings_class: type[Settings], values: dict[str, Any], key: str) 
 
 
 # Of ImageNet's training images, in the order red, green, blue: the constants of keras.applications.
-_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_MEAN = (0.485, 0.456, 0.406)
+_DEVIATION = (0.229, 0.224, 0.225)
 _CAFFE_MEAN = (103.939, 116.779, 123.68)  # blue, green, red; of pixels in [0, 255]
 
 UNIT = "0..1"
@@ -329,7 +328,10 @@ RANGES: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 }
 
 # Kinds of encoders beside PIXELS. Those that end with a colon are prefixes of the value.
-MODULE, NEW, COPY, GRAPH = "module", "random", "random:", "graph:"
+MODULE = "module"
+NEW = "random"
+COPY = "random:"
+GRAPH = "graph:"
 _OF_RANGES = {f"{name}:": name for name in RANGES}
 _KERAS_FILES = (".keras", ".h5", ".hdf5")
 
@@ -360,7 +362,8 @@ class EncoderName:
         before = next(
             (prefix for prefix in (COPY, GRAPH, *_OF_RANGES) if text.startswith(prefix)), ""
         )
-        kind, module = before if before in (COPY, GRAPH) else MODULE, text.removeprefix(before)
+        kind = before if before in (COPY, GRAPH) else MODULE
+        module = text.removeprefix(before)
         if not module:
             example = f"--encoder={text}runs/photos/small/hub"
             raise ConfigError(f"--encoder={text} is empty: name a TF-Hub module, e.g. {example}")

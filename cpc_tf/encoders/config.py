@@ -9,7 +9,10 @@ from cpc_tf.encoders.networks import NETWORKS
 
 # How an encoder was trained, beside the names of objectives: the values of `Identity.trained_by`. 'OBJECTIVE+labels' is
 # pre-trained, then fine-tuned on labels.
-LABELS, UNTRAINED, PIXELS, UNKNOWN = "labels", "untrained", "pixels", "unknown"
+LABELS = "labels"
+UNTRAINED = "untrained"
+PIXELS = "pixels"
+UNKNOWN = "unknown"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -90,7 +90,9 @@ def encoded(
             entries, width = _index(index)
 
     # Look up all.
-    sound, rows, broken = [], [], {}
+    sound = []
+    rows = []
+    broken = {}
     for i, version in enumerate(versions):
         entry = entries[version]
         if isinstance(entry, int):
@@ -114,7 +116,8 @@ def _folder(encoder: Encoder, root: str, intensity_range: IntensityRange | None)
 
 def _index(file: TextIO) -> tuple[dict[str, int | str], int]:
     """Returns {name, size and time of an image: its row of features, or why it cannot be read}, and their size."""
-    entries, width = {}, 1
+    entries = {}
+    width = 1
     file.seek(0)
     for line in file:
         with contextlib.suppress(ValueError):  # a line that a killed process did not end

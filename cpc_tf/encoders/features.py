@@ -78,7 +78,9 @@ class Encoder:
         endpoint: str = "",
     ):
         self.path = os.path.expanduser(os.fspath(path))
-        self.seed, self.image_size, self.endpoint = seed, image_size, endpoint
+        self.seed = seed
+        self.image_size = image_size
+        self.endpoint = endpoint
         name = _named(self.path)
 
         # How images are seen.
@@ -92,21 +94,24 @@ class Encoder:
         self._is_grey = False
         if self.card:
             training = self.card.training
-            self.geometry, self.intensity_range = self.card.geometry, self.card.levels
+            self.geometry = self.card.geometry
+            self.intensity_range = self.card.levels
             self._is_grey = knows_no_colour(training.augment, training.augment_changes)
         side = self.geometry.image_size
 
         # Images float32 [N, S, S, 3] in [0, 1] -> [N, D].
         self._vectors: Callable[[tf.Tensor], tf.Tensor]
         if name.kind == PIXELS:
-            self._vectors, self.held = _thumbnails, []
+            self._vectors = _thumbnails
+            self.held = []
             self.identity = Identity(trained_by=PIXELS)
             self.what = f"the pixels of images of {_THUMBNAIL} x {_THUMBNAIL} px"
         else:
             endpoint = endpoint or ("feature_map" if self.card else "")
             # A whole image is one patch.
             loaded = load_patch_encoder(self.path, seed, side, endpoint=endpoint)
-            self._vectors, self.held = loaded.vectors, loaded.held
+            self._vectors = loaded.vectors
+            self.held = loaded.held
             self.identity = loaded.identity
             output = endpoint or "the output"
             self.what = (
@@ -177,7 +182,8 @@ class Encoder:
             return self.prepare(source.decode(example["encoded"], self.geometry.resize))
 
         images = source.ordered().map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
-        blocks, done = [], 0
+        blocks = []
+        done = 0
         for batch in images.batch(batch_size).prefetch(2):
             blocks.append(self.encode_batch(batch))
             done += len(blocks[-1])
@@ -248,7 +254,8 @@ class Encoder:
         """
         from cpc_tf.evaluation.neighbours import nearest_others
 
-        gallery, queries = files.find(pictures), files.find(query)
+        gallery = files.find(pictures)
+        queries = files.find(query)
         of_queries = self._of_all(queries, self.encode_batch)
         of_gallery = self._of_all(gallery, self.encode_batch)
         near = nearest_others(of_queries, of_gallery, count, queries.places, gallery.places)

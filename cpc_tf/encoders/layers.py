@@ -61,10 +61,12 @@ class Conv(keras.layers.Conv2D):
         )
         if not dense or self.strides[0] != self.strides[1]:
             return super().convolution_op(inputs, kernel)
-        kernel, stride = tf.convert_to_tensor(kernel), self.strides[0]
+        kernel = tf.convert_to_tensor(kernel)
+        stride = self.strides[0]
         if self.kernel_size == (1, 1) and stride > 1 and inputs.shape[3] < 16:
             # With AVX-512, oneDNN writes past its memory in this convolution's gradient (TensorFlow 2.15 and 2.21).
-            inputs, stride = inputs[:, ::stride, ::stride], 1
+            inputs = inputs[:, ::stride, ::stride]
+            stride = 1
         places = inputs.shape[1:3].num_elements()  # None if unknown
         # Maps of unknown size occur in exported modules, mostly for patches.
         if (*self.kernel_size, stride) == (1, 1, 1) and (places is None or places <= 64):

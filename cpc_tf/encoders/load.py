@@ -68,8 +68,11 @@ class LoadedEncoder(keras.layers.Layer):
         update_statistics: bool = True,
     ):
         super().__init__(name="backbone")
-        self.encoder, self.endpoint, self.compiles = encoder, endpoint, True
-        self._origin, self._update_statistics = (name, card, backbone, seed), update_statistics
+        self.encoder = encoder
+        self.endpoint = endpoint
+        self.compiles = True
+        self._origin = (name, card, backbone, seed)
+        self._update_statistics = update_statistics
 
     @property
     def text(self) -> str:

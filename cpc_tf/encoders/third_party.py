@@ -144,7 +144,9 @@ class Signature(keras.layers.Layer):
                 f"{subject} {spec.dtype.name}, whole numbers: --encoder=0..255:{shown(text)}"
             )
         super().__init__(name=signature, trainable=False)
-        self.resolved_object, self._text, self._takes = module, text, spec.dtype
+        self.resolved_object = module
+        self._text = text
+        self._takes = spec.dtype
         function, (takes,) = module.signatures[signature], inputs
         self._function = lambda images: function(**{takes: images})
 
@@ -157,7 +159,8 @@ class Signature(keras.layers.Layer):
                 endpoint,
                 f"--encoder={shown(self._text)} is no module of TF1 format; name one of its outputs",
             )
-        images, graph = function.inputs[0], function.graph
+        images = function.inputs[0]
+        graph = function.graph
         tensors = []
         for operation in graph.get_operations():
             tensors += operation.outputs

@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MANY = (
-    1000  # images; from here on the interval is at most 6 points wide, and a share stands alone
-)
+MANY = 1000  # images; from here on the interval is at most 6 points wide, and a share stands alone
 FEW = 30  # images; below it is wider than 30 points for an accuracy of a half
 _QUANTILE = 1.959964  # of the normal distribution at 97.5 %
 
@@ -21,7 +19,8 @@ def interval(right: float, of: float) -> tuple[float, float]:
     For few images it is close to 95 % where the usual one, the share plus or minus two standard errors, is too
     narrow (Brown, Cai and DasGupta 2001).
     """
-    share, square = right / of, _QUANTILE**2 / of
+    share = right / of
+    square = _QUANTILE**2 / of
     middle = (share + square / 2) / (1 + square)
     half = _QUANTILE * math.sqrt(share * (1 - share) / of + square / of / 4) / (1 + square)
     return max(0.0, middle - half), min(1.0, middle + half)

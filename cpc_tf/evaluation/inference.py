@@ -43,7 +43,8 @@ def on_replicas(
     """
     replicas = strategy.num_replicas_in_sync
     if wants_xla(xla, strategy):
-        function, fixed = jit(function), True
+        function = jit(function)
+        fixed = True
     # On a TPU each number of rows would compile for minutes; several processes decode by the place in a whole batch.
     fixed = (
         fixed
@@ -84,7 +85,8 @@ def own_images(strategy: tf.distribute.Strategy, rows: int) -> Select:
     processes = len(cluster.addresses(strategy))
     if processes < 2:
         return None
-    batch, process = rows * strategy.num_replicas_in_sync, cluster.process(strategy)
+    batch = rows * strategy.num_replicas_in_sync
+    process = cluster.process(strategy)
     return lambda place: place % batch // (batch // processes) == process
 
 
@@ -117,13 +119,11 @@ def encode_dataset(
     Raises:
       ConfigError: there are fewer examples, or they do not fit into memory.
     """
-    latents, labels, progress, done, printed = (
-        None,
-        _room([count], np.int64),
-        Progress(count),
-        0,
-        -1,
-    )
+    latents = None
+    labels = _room([count], np.int64)
+    progress = Progress(count)
+    done = 0
+    printed = -1
     for batch in batches:
         take = min(count - done, batch["label"].shape[0])
         encoded = encode(batch[field])[:take].numpy()
@@ -172,7 +172,8 @@ def feature_batches(
       {'latents': float32 [per_batch, R, C, D], 'label': of the same kind as the features'}, static shapes.
     """
     with tf.device("/cpu:0"):  # where tf.data gathers them
-        latents, labels = tf.constant(features.latents), tf.constant(features.labels)
+        latents = tf.constant(features.latents)
+        labels = tf.constant(features.labels)
     (host, hosts), size = shard, len(features.labels)
     rows = global_batch // hosts  # of a step
 

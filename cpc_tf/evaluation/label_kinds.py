@@ -157,7 +157,8 @@ class SingleLabel(LabelKind):
         self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
     ) -> dict[str, dict[str, int]]:
         numbers = np.arange(len(class_names))
-        truth, guesses = labels[:, None] == numbers, scores.guesses(logits)[:, None] == numbers
+        truth = labels[:, None] == numbers
+        guesses = scores.guesses(logits)[:, None] == numbers
         return counts.count_classes(class_names, truth, guesses)
 
     def value(self, name: str, scores: Mapping[str, Any]) -> str:
@@ -236,7 +237,8 @@ class MultiLabel(LabelKind):
         return lines
 
 
-SINGLE_LABEL, MULTI_LABEL = SingleLabel(), MultiLabel()
+SINGLE_LABEL = SingleLabel()
+MULTI_LABEL = MultiLabel()
 
 
 def of(multi_label: bool) -> LabelKind:

@@ -49,7 +49,8 @@ def nearest_others(
       count: how many; fewer if there are not so many.
       query_ids, ids: of the images: equal ones are the same image. [Q] and [N].
     """
-    centre, rows = features.mean(0), []
+    centre = features.mean(0)
+    rows = []
     similarities = normalized(queries, centre) @ normalized(features, centre).T
     for query_id, cosines in zip(query_ids, similarities):
         order = (i for i in np.argsort(-cosines, kind="stable").tolist() if ids[i] != query_id)
@@ -73,14 +74,16 @@ def repeats(
       kinds: of the rows, int [N], and
       compared: which kinds are compared, bool [K, K]; None: all.
     """
-    pairs, block = [], min(_BLOCK, max(1, _MOST // max(len(features), 1)))
+    pairs = []
+    block = min(_BLOCK, max(1, _MOST // max(len(features), 1)))
     for start in range(0, len(features), block):
         rows = features[start : start + block]
         similarity = rows @ features[: start + len(rows)].T  # [B, all up to the last of these]
         later = np.arange(start + len(rows)) >= start + np.arange(len(rows))[:, None]
         similarity[later] = -np.inf
         if kinds is not None and compared is not None:
-            own, others = kinds[start : start + len(rows)], kinds[: start + len(rows)]
+            own = kinds[start : start + len(rows)]
+            others = kinds[: start + len(rows)]
             similarity[~compared[own[:, None], others]] = -np.inf
         best = similarity.argmax(1)
         values = similarity[np.arange(len(rows)), best]

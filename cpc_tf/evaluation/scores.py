@@ -59,7 +59,9 @@ def score(
 
     parts = [judged(logits[some], labels[some]) for some in pieces(len(labels))]
     finite, rank, log_probability = (np.concatenate(values) for values in zip(*parts))
-    right, count, occur = finite & (rank < 1), len(labels), np.bincount(labels)
+    right = finite & (rank < 1)
+    count = len(labels)
+    occur = np.bincount(labels)
     effective = (count if groups is None else effective_count(groups)) / inflation
     low, high = interval(right.mean() * effective, effective)
     return {
@@ -98,12 +100,14 @@ def multi_label_score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float
       tested: number of images.
       loss: mean sigmoid cross-entropy over images and classes.
     """
-    logits, relevant = logits.astype(np.float64), labels > 0.5
+    logits = logits.astype(np.float64)
+    relevant = labels > 0.5
     ranked = np.where(np.isfinite(logits).all(1, keepdims=True), logits, -np.inf)
     counted = np.flatnonzero(relevant.any(0) & ~relevant.all(0))
     precisions = [average_precision(ranked[:, number], relevant[:, number]) for number in counted]
     predicted = ranked > 0
-    wrong, right = np.sum(predicted != relevant), np.sum(predicted & relevant)
+    wrong = np.sum(predicted != relevant)
+    right = np.sum(predicted & relevant)
     with np.errstate(invalid="ignore"):
         losses = np.maximum(logits, 0) - logits * labels + np.log1p(np.exp(-np.abs(logits)))
     return {
@@ -124,7 +128,8 @@ def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
       relevant: bool [N], at least one true.
     """
     order = np.argsort(-scores, kind="stable")
-    scores, hits = scores[order], np.cumsum(relevant[order])
+    scores = scores[order]
+    hits = np.cumsum(relevant[order])
     with np.errstate(invalid="ignore"):  # of infinite scores
         ends = np.append(
             np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1
@@ -164,16 +169,21 @@ def fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
         parts = [probabilities(logits[p], 1 / inverse).max(1) for p in pieces(len(labels))]
         return float(np.mean(np.concatenate(parts)))
 
-    least, most = 1 / 20.0, 1 / 0.05
-    golden, low, high = (5**0.5 - 1) / 2, least, most
+    least = 1 / 20.0
+    most = 1 / 0.05
+    golden = (5**0.5 - 1) / 2
+    low = least
+    high = most
     for _ in range(60):  # golden section: to 1e-12 of the range
-        left, right = high - golden * (high - low), low + golden * (high - low)
+        left = high - golden * (high - low)
+        right = low + golden * (high - low)
         low, high = (low, right) if loss(left) < loss(right) else (left, high)
     inverse = (low + high) / 2
     largest = (np.sum(logits.argmax(1) == labels) + 1) / (len(labels) + 2)
     if confidence(inverse) <= largest:
         return 1 / inverse
-    low, high = least, inverse
+    low = least
+    high = inverse
     for _ in range(60):  # bisection
         middle = (low + high) / 2
         low, high = (low, middle) if confidence(middle) > largest else (middle, high)
@@ -188,7 +198,8 @@ def expected_calibration_error(shares: np.ndarray, labels: np.ndarray, bins: int
       labels: [N].
       bins: of equal width between 0 and 1, (low, high]; each counts as many times as it has examples.
     """
-    confidence, right = shares.max(1), shares.argmax(1) == labels
+    confidence = shares.max(1)
+    right = shares.argmax(1) == labels
     places = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     gaps = np.bincount(places, confidence, bins) - np.bincount(places, right, bins)
     return float(np.abs(gaps).sum() / len(labels))

@@ -31,9 +31,7 @@ class LabelConfig(Settings):
     encoder: str = setting(
         "imagenette_128px", f"Encoder whose features tell images apart: {MODULE}, or 'pixels'"
     )
-    multi_label: bool = setting(
-        False, "Whether an image may have several classes, or none of them"
-    )
+    multi_label: bool = setting(False, "Whether an image may have several classes, or none of them")
     image_size: int = side(
         224, "Side of the images for a third-party module; ours come with their own sizes"
     )

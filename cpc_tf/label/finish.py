@@ -23,10 +23,12 @@ def commands(
       is_measured: whether the page states an accuracy.
     """
     run = f"runs/{names.of_folder(config.pictures.rstrip('/')) or 'mine'}"
-    encoder, chosen = f"--encoder={config.encoder}", config.encoder != LabelConfig.encoder
+    encoder = f"--encoder={config.encoder}"
+    chosen = config.encoder != LabelConfig.encoder
     data = [f"--labelled={config.pictures}", f"--labels={config.labels}"]
     data += ["--ambiguous_folders=classes"] if any(map(names.is_doubtful, classes)) else []
-    workdir, output = f"--workdir={run}/classify", f"--output={run}/predictions.csv"
+    workdir = f"--workdir={run}/classify"
+    output = f"--output={run}/predictions.csv"
     lines = {
         "Train a classifier, measure it, and say what is on all images": [
             *(

@@ -71,9 +71,7 @@ def open_gallery(encoder: Encoder, folder: str, batch_size: int, tell: Tell) -> 
     levels = encoder.intensity_range or pictures.intensity_range
     tell(f"features: {encoder.what}")
     cached = feature_cache.encoded(encoder, root, pictures.paths, levels, batch_size)
-    tell(
-        f"{cached.made:,} of {len(pictures):,} images were encoded; the others were in the cache"
-    )
+    tell(f"{cached.made:,} of {len(pictures):,} images were encoded; the others were in the cache")
     broken = {pictures.names[i]: why for i, why in cached.broken.items()}
     if not cached.sound:
         why = listed([f"{name} ({reason})" for name, reason in broken.items()])

@@ -19,13 +19,13 @@ from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.table import Labels
 
 MORE = 50  # labels of the forecast
-SURE, ENOUGH = (
-    0.9,
-    30,
-)  # part of held-out guesses that must be right for more like these to be selected; of how many
+# part of held-out guesses that must be right for more like these to be selected; of how many
+SURE = 0.9
+ENOUGH = 30
 # Times as probable as the label another class must be for the label to count as a likely slip, and the accuracy on
 # held-out labels below which none does.
-DOUBT, GOOD = 20, 0.75
+DOUBT = 20
+GOOD = 0.75
 
 
 class Labelled(NamedTuple):
@@ -116,7 +116,8 @@ def guess(gallery: Gallery, given: Labelled, strength: float = logistic.USUAL) -
     given = given.take(given.by_person)
     if not given.can_teach:
         return None
-    chosen, margins = given.take(~given.sampled), None
+    chosen = given.take(~given.sampled)
+    margins = None
     if chosen.can_teach:
         shares = shares_of(gallery, chosen, strength=strength)
         second, first = (
@@ -180,8 +181,11 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
     judged = judge(_examples(gallery, people), kind, people.drawn, seed=seed)
     if judged is None:
         return None
-    validated, labels, count = judged.validated, people.labels, len(people.indices)
-    logits, sample = validated.logits, int(people.drawn.sum())
+    validated = judged.validated
+    labels = people.labels
+    count = len(people.indices)
+    logits = validated.logits
+    sample = int(people.drawn.sum())
     several = labels.ndim > 1
     shares = calibrated(
         expit(logits) if several else probabilities(logits), validated.temperature, several
@@ -288,7 +292,8 @@ def likely_slips(shares: np.ndarray, labels: np.ndarray, by_person: np.ndarray) 
     """
     if (shares.argmax(1) == labels)[by_person].sum() < GOOD * by_person.sum():
         return None
-    own, best = shares[np.arange(len(labels)), labels], shares.max(1)
+    own = shares[np.arange(len(labels)), labels]
+    best = shares.max(1)
     return [
         int(i)
         for i in np.argsort(own - best, kind="stable")

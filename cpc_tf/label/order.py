@@ -17,10 +17,9 @@ from cpc_tf.evaluation.neighbours import farthest_first
 
 COVERING = 50  # labels, up to which images that stand for many others come first
 _NEIGHBOURS = 20  # of which the mean similarity says how typical an image is
-_MOST_CLUSTERS, _MOST_COMPARED = (
-    300,
-    2000,
-)  # clusters, and images of a cluster that are compared with each other
+# clusters, and images of a cluster that are compared with each other
+_MOST_CLUSTERS = 300
+_MOST_COMPARED = 2000
 _MOST_CLUSTERED = 10_000  # images of which clusters are learned; they are applied to all
 _CANDIDATES = 5  # least sure images, for each one that is chosen
 
@@ -80,7 +79,8 @@ def typical(pool: Pool, count: int, seed: int) -> list[int]:
     labels, sizes = (
         np.bincount(cluster_of[rows], minlength=clusters) for rows in (pool.labelled, free)
     )
-    random, chosen = np.random.default_rng(seed), []
+    random = np.random.default_rng(seed)
+    chosen = []
     for cluster in np.lexsort((-sizes, labels)):  # without labels first, of those the largest first
         rows = free[cluster_of[free] == cluster]
         if len(rows) and len(chosen) < count:
@@ -131,12 +131,11 @@ def choose(
     at_random = next_ones[: (labels + count) // PART - labels // PART].tolist()
     rest = pool._replace(taken=np.union1d(pool.taken, sample))
     if pool.margins is None or labels < COVERING:
-        chosen, why = typical(rest, count - len(at_random), seed), "they stand for many others"
+        chosen = typical(rest, count - len(at_random), seed)
+        why = "they stand for many others"
     else:
-        chosen, why = (
-            unsure_and_apart(rest, count - len(at_random), seed),
-            "the classifier is unsure of them",
-        )
+        chosen = unsure_and_apart(rest, count - len(at_random), seed)
+        why = "the classifier is unsure of them"
     if len(chosen) + len(at_random) < count:  # only the sample is left
         at_random = next_ones[: count - len(chosen)].tolist()
     random = np.random.default_rng(

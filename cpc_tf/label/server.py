@@ -33,7 +33,9 @@ _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _SIDES = {"thumb": 192, "picture": 1024}  # px
 _MOST = 5000  # bytes of a file name and of a class, images of an answer and of a change
 _LARGEST = 2**20  # bytes of a request
-_CONNECTIONS, _PATIENCE = 64, 30  # at a time, and seconds that one may be silent
+# at a time, and seconds that one may be silent
+_CONNECTIONS = 64
+_PATIENCE = 30
 _DECODED = 2  # images at a time, since a single one can take a gigabyte
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF")
 _HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
@@ -120,7 +122,8 @@ class Page:
         return _json(self._asked(path, request.args))
 
     def _asked(self, path: str, words: Any) -> dict[str, Any]:
-        name, count = words.get("class", ""), _whole(words.get("count", 24), _MOST, least=1)
+        name = words.get("class", "")
+        count = _whole(words.get("count", 24), _MOST, least=1)
         if path == "state":
             return self.session.state(words.get("page", ""))
         if path == "next":
@@ -136,11 +139,13 @@ class Page:
         raise Refused(404, "there is no such address")
 
     def _changed(self, path: str, content: dict[str, Any]) -> dict[str, Any]:
-        page, name = _text(content, "page"), _text(content, "class").strip()
+        page = _text(content, "page")
+        name = _text(content, "class").strip()
         if path == "claim":
             return self.session.claim(page, content.get("force") is True)
         if path == "label":
-            how, by = _text(content, "how"), _text(content, "by") or PERSON
+            how = _text(content, "how")
+            by = _text(content, "by") or PERSON
             indices = content.get("indices")
             if how not in ("set", "add", "remove", "clear", "none") or by not in (PERSON, MODEL):
                 raise Refused(400, "how is set, add, remove, clear or none, by is person or model")
@@ -158,7 +163,8 @@ class Page:
 
     def _jpeg(self, index: int, side: int) -> bytes:
         """Returns an image of the gallery as JPEG, at most `side` px."""
-        of_one, stream = self.session.gallery.pictures.take([index]), io.BytesIO()
+        of_one = self.session.gallery.pictures.take([index])
+        stream = io.BytesIO()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)

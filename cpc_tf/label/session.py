@@ -60,7 +60,8 @@ class Session:
     """
 
     def __init__(self, config: LabelConfig, gallery: Gallery):
-        self.config, self.gallery = config, gallery
+        self.config = config
+        self.gallery = gallery
         self._names = gallery.pictures.names
         self._sample = random_sample.of(self._names, config.seed)
         self._index = {name: i for i, name in enumerate(self._names)}
@@ -77,7 +78,8 @@ class Session:
                 "has images with several classes or none: add --multi_label",
             )
         self._remarks: list[str] = []
-        self._page, self._seen = "", -math.inf
+        self._page = ""
+        self._seen = -math.inf
         # Images that were shown and not labelled: others come first. Those of the random sample come again at once.
         self._put_off: set[int] = set()
         self._gone: set[int] = set()  # images whose file is no longer there
@@ -85,7 +87,9 @@ class Session:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         # States of the labels are numbered: the one that is wanted, and those that guesses and figures are of.
-        self._wanted, self._guessed, self._measured = int(bool(self.table.of)), 0, 0
+        self._wanted = int(bool(self.table.of))
+        self._guessed = 0
+        self._measured = 0
         self._guesses: Guesses | None = None
         self._figures: Figures | None = None
         self._map: np.ndarray | None = None
@@ -265,7 +269,8 @@ class Session:
     def slips(self) -> dict[str, Any]:
         """Images whose label the classifier of the others doubts, the most doubtful first, and why none is listed."""
         with self._lock:
-            figures, classes = self._figures, self._guesses.classes if self._guesses else []
+            figures = self._figures
+            classes = self._guesses.classes if self._guesses else []
             if figures is None or self._measured < self._wanted:
                 return {"pictures": [], "why": ""}
             doubts = {index: (number, share) for index, number, share in figures.slips or []}
@@ -279,7 +284,8 @@ class Session:
     def surest(self, name: str, count: int) -> dict[str, Any]:
         """Unlabelled images that are guessed to be of a class, the surest first."""
         with self._lock:
-            guessed, taken = self._guesses, self._labelled()
+            guessed = self._guesses
+            taken = self._labelled()
         if guessed is None or name not in guessed.classes:
             return {"pictures": []}
         shares = guessed.shares[:, guessed.classes.index(name)]
@@ -313,7 +319,8 @@ class Session:
             numbers = {name: n for n, name in enumerate(self._classes)}
             points = []
             for i in indices:
-                label, guessed = self.table.of.get(self._names[i]), self._guesses
+                label = self.table.of.get(self._names[i])
+                guessed = self._guesses
                 if label:
                     number = numbers.get(label.classes[0], -1) if label.classes else -1
                 else:
@@ -412,7 +419,8 @@ class Session:
         strength = self._figures.strength if self._figures else logistic.USUAL
         result = guesses.guess(self.gallery, labelled, strength)
         with self._changed:
-            self._guesses, self._guessed = result, state
+            self._guesses = result
+            self._guessed = state
             self._changed.notify_all()
         with self._lock:
             if self._wanted != state:
@@ -421,7 +429,9 @@ class Session:
         if figures and figures.strength != strength:
             result = guesses.guess(self.gallery, labelled, figures.strength)
         with self._lock:
-            self._guesses, self._figures, self._measured = result, figures, state
+            self._guesses = result
+            self._figures = figures
+            self._measured = state
 
     def _labels(self) -> Labels:
         """Returns the labels of the images that are there."""
@@ -456,7 +466,8 @@ class Session:
         Held-out guesses tell it; without them no chance is told.
         """
         with self._lock:
-            guessed, figures = self._guesses, self._figures
+            guessed = self._guesses
+            figures = self._figures
             is_known = guessed is not None and figures is not None and name in guessed.classes
             level = figures.level if is_known else None
             for picture in pictures:
@@ -482,7 +493,8 @@ class Session:
 
     def _pictures(self, indices: Iterable[int]) -> list[dict[str, Any]]:
         with self._lock:
-            guessed, records = self._guesses, []
+            guessed = self._guesses
+            records = []
             for index in self._there(indices):
                 label = self.table.of.get(self._names[index])
                 share = self._shares(guessed, index) if guessed else None

@@ -60,7 +60,9 @@ class LabelTable:
             dict[str, tuple[Label | None, Label | None]]
         ] = []  # {picture: its label before and after}
         self._undone: list[dict[str, tuple[Label | None, Label | None]]] = []
-        self._delimiter, self._end, self._begin = ",", "\n", ""
+        self._delimiter = ","
+        self._end = "\n"
+        self._begin = ""
         self._read()
 
     @property
@@ -175,7 +177,8 @@ class LabelTable:
 
         self._rows = [row for row in content.classes if row != matched.title]
         self._picture_of = matched.rows
-        self._titles, self._others = content.titles, content.others
+        self._titles = content.titles
+        self._others = content.others
         self._strays = {row: label(row) for row in matched.absent}
         values = {name: label(row) for row, name in matched.rows.items()}
         self.of = {name: value for name, value in values.items() if value is not None}

@@ -56,14 +56,16 @@ class LinearTraining(Trainee):
         strategy: tf.distribute.Strategy,
         kind: LabelKind = label_kinds.SINGLE_LABEL,
     ):
-        self.kind, self.metric_names = kind, kind.metric_names
+        self.kind = kind
+        self.metric_names = kind.metric_names
         super().__init__(strategy, config.training.batch_size, config.numerics)
         self.encode = self.compiled(encode)
         keras.utils.set_random_seed(config.training.seed)
         with strategy.scope():
             self.classifier = LinearClassifier(num_classes, config.probe.latent_norm)
             self.classifier.build([None, *latent_shape])
-            rate, drops = config.probe.learning_rate, config.probe.numbers("drop_steps")
+            rate = config.probe.learning_rate
+            drops = config.probe.numbers("drop_steps")
             rate = Schedule(rate, drops=drops) if drops else rate
             optimizer = sgd(rate, MOMENTUM) if config.probe.optimizer == "sgd" else adam(rate)
         self.set_up(

@@ -24,7 +24,8 @@ if TYPE_CHECKING:  # only `draw` needs Matplotlib
 
     from cpc_tf.drawing import plots
 
-TRAINING_IMAGES, TEST_IMAGES = 1000, 400
+TRAINING_IMAGES = 1000
+TEST_IMAGES = 400
 
 
 class Neighbours(NamedTuple):

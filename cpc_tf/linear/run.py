@@ -38,7 +38,9 @@ from cpc_tf.training.workdir import Workdir
 
 # The paper's batch and length on all of ImageNet. So few steps as 400 are enough for a linear layer on 80 labels.
 USUAL = UsualTraining(batch=512, epochs=200, least_steps=400)
-ENCODER, RANDOM = "encoder", "random encoder"  # titles in table and image, beside PIXELS
+# titles in table and image, beside PIXELS
+ENCODER = "encoder"
+RANDOM = "random encoder"
 
 
 def linear(config: LinearConfig) -> dict[str, Any]:
@@ -50,7 +52,9 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    results, neighbours_of, chief = {}, {}, is_chief(config.training.strategy)
+    results = {}
+    neighbours_of = {}
+    chief = is_chief(config.training.strategy)
 
     @functools.cache  # first called inside a run: workers of a cluster must set up their devices before
     def data() -> catalog.Pair:
@@ -137,7 +141,8 @@ def _is_whole(result: dict[str, Any]) -> bool:
 
 def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
     """Returns {title: settings} of the encoder's classifier and, unless it is a baseline itself, of the baselines'."""
-    settings_of, name = {ENCODER: config}, EncoderName.parse(config.probe.encoder)
+    settings_of = {ENCODER: config}
+    name = EncoderName.parse(config.probe.encoder)
     if config.probe.baselines and not name.is_new:
         card_of(config)  # refuses a module without an untrained copy before the training, not after
         same = {
@@ -171,7 +176,9 @@ def train_and_test(
         source = data().source
         keep_data(workdir, strategy, _splits(data()))
         config = workdir.usual(USUAL, source.num_examples, strategy, config.probe.cached_views)
-        training, geometry, policy = config.training, geometry_of(config), augment_of(config).policy
+        training = config.training
+        geometry = geometry_of(config)
+        policy = augment_of(config).policy
         with strategy.scope():
             encoder = load_patch_encoder(
                 config.probe.encoder,
@@ -184,11 +191,14 @@ def train_and_test(
             )
         if not policy.always_grey:
             warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
-        encode, patch, grid = encoder.patch_latents, geometry.patch_size, geometry.grid
+        encode = encoder.patch_latents
+        patch = geometry.patch_size
+        grid = geometry.grid
         patches = tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8)
         latent_shape = encode.get_concrete_function(patches).structured_outputs.shape[1:]
         numerics = {} if encoder.compiles else {"xla": "off"}
-        kind, classes = label_kinds.of(source.multi_label), len(source.class_names)
+        kind = label_kinds.of(source.multi_label)
+        classes = len(source.class_names)
         trainee = LinearTraining(
             replace(config, **numerics), encode, latent_shape, classes, strategy, kind
         )
@@ -213,8 +223,10 @@ def _trained(
 ) -> dict[str, Any]:
     """Trains and tests a classifier; returns the content of result.json."""
     # The batches, of features that are encoded once or of images.
-    source, test_source = data.source, data.test_source
-    training, strategy = config.training, trainee.strategy
+    source = data.source
+    test_source = data.test_source
+    training = config.training
+    strategy = trainee.strategy
     geometry = geometry_of(config)
     augmentation = augment_of(config)
     views = config.probe.cached_views
@@ -241,12 +253,14 @@ def _trained(
             test_source, geometry, training.batch_size, policy=policy, decoded=decoded
         )
         logits, labels, *of_channels = trainee.test(patches, by_channel=policy.always_one_channel)
-    tested, groups = (logits, labels), test_source.groups()
+    tested = (logits, labels)
+    groups = test_source.groups()
     scores = trainee.kind.score(*tested, groups)
     loop.refuse_divergence(scores, config)
 
     # The files of the run.
-    kind, names = trainee.kind, source.class_names
+    kind = trainee.kind
+    names = source.class_names
     by_channel = {}
     if of_channels:
         by_channel = {BY_CHANNEL: kind.score(*of_channels, labels, groups)}
@@ -289,7 +303,8 @@ def augment_of(config: LinearConfig) -> AugmentConfig:
 
     Raises ConfigError if the module's encoder.json does not tell.
     """
-    flags, engine = config.augment, config.augment.augment_engine
+    flags = config.augment
+    engine = config.augment.augment_engine
     if flags.augment != AS_ENCODER:
         return AugmentConfig(flags.augment, flags.augment_changes, engine)
     name = config.probe.encoder
@@ -341,7 +356,8 @@ def card_of(config: LinearConfig) -> EncoderCard:
 def table(results: dict[str, dict]) -> str:
     """Returns the scores as lines of text, chance at the end; below, remarks on the first result."""
     first = next(iter(results.values()))
-    kind, classes = label_kinds.of_result(first), first["num_classes"]
+    kind = label_kinds.of_result(first)
+    classes = first["num_classes"]
     names = {name: title for name, title in kind.score_names.items() if name in first}
     rows = {}
     for title, result in results.items():

@@ -90,7 +90,10 @@ class Objective(keras.Model, abc.ABC):
 
     def __init__(self, encoder: Network, settings: ObjectiveSettings, precision: str = "float32"):
         super().__init__(name=self.NAME.replace("+", "_and_"), dtype=policy(precision))
-        self.encoder, self.settings, self.parts, self.norm_images = encoder, settings, 1, 0
+        self.encoder = encoder
+        self.settings = settings
+        self.parts = 1
+        self.norm_images = 0
         self.compiled = lambda piece: piece
 
     @classmethod

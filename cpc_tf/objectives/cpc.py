@@ -138,7 +138,9 @@ class Direction(keras.layers.Layer):
 
     def compare(self, embeddings: Embeddings, targets: CandidatePool) -> DirectionLoss:
         """Computes the loss of these embeddings, given the targets of their groups."""
-        loss, means, accuracies = 0.0, [], []
+        loss = 0.0
+        means = []
+        accuracies = []
         candidates = targets.values.shape[1:4].num_elements()  # N*R*C
         for offset in self.offsets:
             predictions = embeddings[f"predictions{offset}"]
@@ -198,7 +200,8 @@ class CPC(Contrastive):
 
     def compare(self, embeddings: Embeddings, pools: dict[str, CandidatePool]) -> Output:
         """Sums the losses of all directions."""
-        predictions, metrics = {}, {}
+        predictions = {}
+        metrics = {}
         for name, head in self.heads.items():
             mine = {
                 key.split("/")[1]: values

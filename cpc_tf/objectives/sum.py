@@ -68,7 +68,8 @@ class Sum(Objective):
             # What exchanges values between replicas compiles its pieces itself.
             exchanges = each.EXCHANGES or isinstance(each, Contrastive)
             outputs[name] = (compute if exchanges else self.compiled(compute))(view[name])
-        metrics, kept = {}, {}
+        metrics = {}
+        kept = {}
         for name, output in outputs.items():
             metrics.update(
                 {f"{name}/{key}": x for key, x in {"loss": output.loss, **output.metrics}.items()}

@@ -163,7 +163,8 @@ class PretrainConfig(Settings):
         return ["--" + "=".join(flag) for flag in flags if flag[0] not in others]
 
     def check(self):
-        chosen, group = self.objective_settings, self.objective.negative_images
+        chosen = self.objective_settings
+        group = self.objective.negative_images
         if type(chosen) is not settings_class(self.objective.objective):
             raise TypeError("settings of another objective: change it with `settings.replace`")
         chosen.check_images(self.geometry)
@@ -179,7 +180,8 @@ class PretrainConfig(Settings):
                 group,
                 f"--objective={self.objective.objective} has no negatives; leave it at 0",
             )
-        images, norm = self.objective.norm_images, self.encoder.norm
+        images = self.objective.norm_images
+        norm = self.encoder.norm
         if images and (norm != "batch" or not chosen.PATCHES):
             raise ConfigError(
                 "norm_images",

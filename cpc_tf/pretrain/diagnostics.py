@@ -45,7 +45,8 @@ def latent_statistics(sample: tf.Tensor) -> dict[str, tf.Tensor]:
       'effective_rank': participation ratio (sum e)^2 / sum e^2 of the covariance's eigenvalues, 1 to min(N, D).
     """
     centred = sample - tf.reduce_mean(sample, 0, keepdims=True)
-    variance, square = tf.reduce_mean(tf.square(centred)), tf.reduce_mean(tf.square(sample))
+    variance = tf.reduce_mean(tf.square(centred))
+    square = tf.reduce_mean(tf.square(sample))
     # The Gram matrix has the covariance's non-zero eigenvalues: its trace and squared norm are their sums.
     gram = native.matmul(centred[None], centred[None])[0]
     rank = tf.math.divide_no_nan(tf.square(tf.linalg.trace(gram)), tf.reduce_sum(tf.square(gram)))
@@ -94,7 +95,8 @@ class Health:
 
     def __init__(self, patience: int = 3):
         self.patience = patience
-        self._bad_records, self._warned = 0, False
+        self._bad_records = 0
+        self._warned = False
 
     def check(self, step: int, record: dict[str, float]) -> Collapse | None:
         """Takes the next record; returns the collapse, once, when it is certain."""

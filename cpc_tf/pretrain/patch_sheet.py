@@ -25,10 +25,9 @@ from cpc_tf.pretrain.config import DRAWS, PretrainConfig
 GAP = 4  # px between patches
 MARGIN = 24  # px around a panel, and the height of its title
 MIN_PATCH_SIDE = 64  # px: smaller patches are magnified
-CANDIDATES, FURTHEST = (
-    64,
-    3200,
-)  # images from which a sheet's is chosen, evenly spaced among so many
+# images from which a sheet's is chosen, evenly spaced among so many
+CANDIDATES = 64
+FURTHEST = 3200
 FRAME = "#ffb000"  # of the patch that is drawn augmented
 CELLS = 8  # along a side of an image whose structure is measured
 
@@ -72,14 +71,13 @@ def draw(config: PretrainConfig, whole: np.ndarray, draws: int = DRAWS) -> np.nd
       whole: the image before the centre is cropped, uint8 [resize, resize, 3].
       draws: number of augmented draws; none if the policy is 'none'.
     """
-    geometry, policy = config.geometry, config.augment
+    geometry = config.geometry
+    policy = config.augment
     image = centre_crop(tf.constant(whole), geometry.image_size)
     patches = grid_of_patches(image, geometry.patch_size, geometry.patch_stride)  # [R, C, P, P, 3]
     patches = patches.numpy().reshape(-1, *patches.shape[2:])  # [R*C, P, P, 3]
-    side, chosen = (
-        geometry.patch_size,
-        int(np.argmax([patch.std((0, 1)).mean() for patch in patches])),
-    )
+    side = geometry.patch_size
+    chosen = int(np.argmax([patch.std((0, 1)).mean() for patch in patches]))
     zoom = -(-MIN_PATCH_SIDE // side)
     panels = [_panel(f"its {len(patches)} patches of {side} px", patches, geometry.grid, zoom)]
     # The image at the size of its patches beside it.
@@ -118,7 +116,8 @@ def _outlined(whole: np.ndarray, geometry: GeometryConfig, framed: int, height: 
     inside = slice(start, start + geometry.image_size)
     pale[inside, inside] = whole[inside, inside]
     large = Image.fromarray(pale).resize([height, height], Image.Resampling.BICUBIC)
-    canvas, scale = ImageDraw.Draw(large), height / geometry.resize
+    canvas = ImageDraw.Draw(large)
+    scale = height / geometry.resize
     places = [divmod(number, geometry.grid) for number in range(geometry.grid**2)]
     for number in [*(n for n in range(len(places)) if n != framed), framed]:
         top, left = (start + place * geometry.patch_stride for place in places[number])
@@ -139,13 +138,16 @@ def extremes(
     config: AugmentConfig, side: int, names: Container[str] = OPERATIONS
 ) -> dict[str, augment.Recipe]:
     """Returns {title: a recipe of two patches}: each primitive at both ends of its range, each step in two draws."""
-    idle, policy, recipes = augment.idle(2, side), config.policy, {}
+    idle = augment.idle(2, side)
+    policy = config.policy
+    recipes = {}
     for name, operation in ((name, OPERATIONS[name]) for name in OPERATIONS if name in names):
         if operation.primitive:
             low, high = policy.bounds(name, side)[0]
             high -= operation.whole
             title = name if low == high else f"{name} {low:.4g}, {high:.4g}"
-            op, magnitude = np.full([2, 1], operation.number, np.int32), np.float32([[low], [high]])
+            op = np.full([2, 1], operation.number, np.int32)
+            magnitude = np.float32([[low], [high]])
             recipes[title] = idle._replace(op=op, magnitude=magnitude)
         else:
             ranges = {f"{name}.{key}": value for key, value in policy.ranges(name).items()}
@@ -162,7 +164,8 @@ def _structure(image: np.ndarray) -> float:
         .astype(np.float32)
         .reshape(CELLS, side, CELLS, side, 3)
     )
-    shapes, details = cells.mean((1, 3)).std((0, 1)).mean(), np.median(cells.std((1, 3)).mean(-1))
+    shapes = cells.mean((1, 3)).std((0, 1)).mean()
+    details = np.median(cells.std((1, 3)).mean(-1))
     colours = np.ptp(cells, axis=-1).mean()
     return float(
         shapes * details * (20 + colours)

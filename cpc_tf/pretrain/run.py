@@ -28,7 +28,9 @@ from cpc_tf.training.session import open_run
 from cpc_tf.training.strategy import replica_batches, share_cores
 from cpc_tf.training.workdir import Workdir
 
-PROBE_IMAGES, PROBE_ROWS = 1000, 64  # in all, of a replica at a time
+# in all, of a replica at a time
+PROBE_IMAGES = 1000
+PROBE_ROWS = 64
 
 
 def pretrain(config: PretrainConfig) -> dict:
@@ -47,12 +49,15 @@ def pretrain(config: PretrainConfig) -> dict:
 
 
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
-    data, monitor, kind = config.data, config.monitor, config.objective.kind
+    data = config.data
+    monitor = config.monitor
+    kind = config.objective.kind
     if kind.INDEXED and data.share_records:
         why = "looks up each image by its place in the dataset, and a host reads only its own anyway; leave it out"
         raise ConfigError(f"--share_records: --objective={config.objective.objective} {why}")
     source = probed = catalog.open_source(data, data.split)
-    splits, notes = [catalog.summary_of("split", data.split, source)], []
+    splits = [catalog.summary_of("split", data.split, source)]
+    notes = []
     if monitor.probe_every and (monitor.probe_split or data.origin != data.dataset):
         probed = catalog.open_probe(data, monitor.probe_split)
         if probed:
@@ -65,7 +70,8 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
         notes.append(
             f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}"
         )
-    batch, count = config.training.batch_size, source.num_examples
+    batch = config.training.batch_size
+    count = source.num_examples
     if batch > count:
         times = f"more than the {count} images, so that a batch has each about {round(batch / count, 1):g} times"
         notes.append(f"--batch_size={batch}: {times}; --batch_size={count} or less has each once")

@@ -45,7 +45,9 @@ class Pretraining(Trainee):
         images: int = 0,
     ):
         super().__init__(strategy, config.training.batch_size, config.numerics)
-        kind, chosen, parts = config.objective.kind, config.optimizer, config.numerics.accumulate
+        kind = config.objective.kind
+        chosen = config.optimizer
+        parts = config.numerics.accumulate
         self._shapes = {name: view.shape(config.geometry) for name, view in kind.VIEW.views.items()}
         group = config.objective.negative_images or self.batch_size
         groups = {"negative_images": group} if config.objective_settings.NEGATIVES else {}
@@ -208,7 +210,8 @@ def _refuse_replicas(
     kind: type[Objective], model: Objective, strategy: tf.distribute.Strategy, flag: str
 ) -> None:
     """Raises ConfigError if each replica would compute from its own images what is of the whole batch."""
-    replicas, of_each = strategy.num_replicas_in_sync, ""
+    replicas = strategy.num_replicas_in_sync
+    of_each = ""
     if kind.of_whole_batch() and not kind.EXCHANGES:
         of_each = f"{kind.of_whole_batch()} (--objective={kind.NAME} does not exchange them)"
     elif has_batch_norm(model, exchanging=False):
@@ -228,7 +231,8 @@ def build_model(config: PretrainConfig, images: int = 0, train_steps: int = 0) -
     Without the number of `images` in the dataset and the length of the run it is one for an export.
     """
     keras.utils.set_random_seed(config.training.seed)
-    precision, objective = config.numerics.precision, config.objective
+    precision = config.numerics.precision
+    objective = config.objective
     model = objective.kind(
         make_encoder(config.encoder, precision), config.objective_settings, precision
     )
@@ -267,7 +271,8 @@ def initialize(encoder: Network, module: str) -> None:
                 "it learned from labels, and pre-training is without; name one that did not",
             )
         for field in dataclasses.fields(EncoderConfig):
-            there, here = getattr(card.encoder, field.name), getattr(encoder.config, field.name)
+            there = getattr(card.encoder, field.name)
+            here = getattr(encoder.config, field.name)
             if there != here and field.name != "recompute":  # changes no value
                 raise ConfigError(
                     "encoder",

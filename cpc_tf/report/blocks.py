@@ -21,7 +21,8 @@ TRAINING = ("training", "How the training went")
 
 
 # How a figure was measured.
-ON_TEST_IMAGES, BY_CROSS_VALIDATION = "on test images", "by cross-validation"
+ON_TEST_IMAGES = "on test images"
+BY_CROSS_VALIDATION = "by cross-validation"
 
 # What several runs of a method are several of -> what each has another one of.
 SEVERAL = {"encoders": "encoder", "labels": "seed of labels and new weights"}
@@ -252,7 +253,8 @@ def _fields(column: str, value: Any) -> dict[str, Any]:
         return {column: round(value.factor, 6), f"{column} bound": value.bound}
     if not isinstance(value, Spread):
         return {column: value}
-    title, in_percent = column.removesuffix(", %"), ", %" if column.endswith(", %") else ""
+    title = column.removesuffix(", %")
+    in_percent = ", %" if column.endswith(", %") else ""
     mean, low, high = (round(100 * x, 4) for x in value[:3])
     fields = {column: mean, f"{title} low{in_percent}": low, f"{title} high{in_percent}": high}
     fields |= {

@@ -97,7 +97,8 @@ def _figure(run: Run, index: int, named: bool) -> list:
     """Returns the curve of a run; `named`: whether there are others, so that its title says whose
     it is.
     """
-    lines, numbers = [], set()
+    lines = []
+    numbers = set()
     for arm, by_labels in _curve(run).items():
         draws = {labels: spread(by_labels[labels]) for labels in sorted(by_labels)}
         points = [(labels, *(100 * x for x in each[:3])) for labels, each in draws.items()]

@@ -34,7 +34,8 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the part of the page about detectors on a dataset, if there are any."""
     if not runs:
         return []
-    compared, preset = methods(runs), own_preset(dataset, "detect")
+    compared = methods(runs)
+    preset = own_preset(dataset, "detect")
     rows = [row for method in compared for row in _rows(method)]
     # Early stopping does not make a run a short one.
     lengths = [(run.get("most_steps", run.get("steps", 0)), run.get("images", 0)) for run in runs]

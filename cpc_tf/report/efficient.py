@@ -88,7 +88,8 @@ class Curves(NamedTuple):
         """Returns the gain of the pre-trained encoder over pixels, if the runs of both are known to
         be long enough.
         """
-        ours, judged = self.ours[at], [point for point in self.pixels.values() if not doubt(point)]
+        ours = self.ours[at]
+        judged = [point for point in self.pixels.values() if not doubt(point)]
         baseline = [(point.labels, point.spread(metric).mean) for point in judged]
         return (
             None if doubt(ours) else interpolated(baseline, ours.labels, ours.spread(metric).mean)
@@ -123,13 +124,15 @@ def doubt(point: ComparedMethod) -> str:
     """Returns why the runs at a fraction may be too short to claim a gain, or ''. Without a preset
     nothing tells.
     """
-    run, names = point.runs[0], ["efficient_pixels"] * (point.trained_by == "pixels")
+    run = point.runs[0]
+    names = ["efficient_pixels"] * (point.trained_by == "pixels")
     if any(
         trial.get("chosen") is True and trial.get("converged") is True
         for trial in run.get("search", [])
     ):
         return ""
-    preset, steps = own_preset(run["dataset"], *names, "efficient"), first_steps(run)
+    preset = own_preset(run["dataset"], *names, "efficient")
+    steps = first_steps(run)
     short = shorter(EfficientConfig, preset, steps, point.labels)
     return (
         short or ("" if preset else UNKNOWN_LENGTH) or ("" if steps else "unknown number of steps")
@@ -226,7 +229,8 @@ def figure_1(curves: Curves) -> list[FigureBlock]:
                 (point.labels, *(100 * x for x in point.spread(metric)[:3]))
                 for point in curve.values()
             ]
-            style, method = "-" if curve in (curves.ours, curves.pixels) else "--", method_of(curve)
+            style = "-" if curve in (curves.ours, curves.pixels) else "--"
+            method = method_of(curve)
             lines.append(plots.Line(method.title, points, method.trained_by, style))
     labels = {point.labels: f for curve in curves.all for f, point in curve.items()}
     title = "Right by number of labels (figure 1 of the paper)."
@@ -322,7 +326,8 @@ def search(runs: Sequence[Run]) -> list[Block]:
         for m in methods(runs)
         for run in sorted(m.runs, key=lambda run: run.fraction)
     ]:
-        tried, calibration = run.get("search", []), run.get("calibration")
+        tried = run.get("search", [])
+        calibration = run.get("calibration")
         held_out = calibration.get("held_out") if isinstance(calibration, dict) else 0
         held_out = held_out if isinstance(held_out, int) else 0
         name = f"{title}, {percent(run.fraction)}, seed {run.get('seed', 0)}"

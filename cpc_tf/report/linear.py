@@ -163,7 +163,8 @@ def _findings(compared: Sequence[ComparedMethod]) -> list[Finding]:
     }  # of other settings the same
     best = f"the best of {len(encoders)} encoders" if len(encoders) > 1 else ""
     run = ours[0].runs[0]
-    preset, steps = own_preset(run["dataset"], "linear"), run.get("steps", 0)
+    preset = own_preset(run["dataset"], "linear")
+    steps = run.get("steps", 0)
     short = shorter(LinearConfig, preset, steps, ours[0].labels)
     # of images without a preset nothing else tells
     length = "" if preset or not steps else f", {steps:,} steps"

@@ -31,7 +31,8 @@ def made(runs: Sequence[Run]) -> list[Part]:
 
 def _facts(run: Run) -> list[Block]:
     about = run.about
-    seconds, labels = run.get("wall_seconds"), run.get("num_train_labels")
+    seconds = run.get("wall_seconds")
+    labels = run.get("num_train_labels")
     layer = "" if run["kind"] == "pretrain" else LAYERS.get(run["kind"], "classifier")
     rows = [
         ("Encoder", _encoder(run)),

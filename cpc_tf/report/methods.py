@@ -73,7 +73,8 @@ class ComparedMethod(NamedTuple):
         """Returns the spread of a metric over the runs that have it."""
         runs = [run for run in self.runs if metric in run]
         # Several seeds were tested on the same images, as a rule: these do not add up.
-        values, is_share = (run[metric] for run in runs), metric in SHARES and runs
+        values = (run[metric] for run in runs)
+        is_share = metric in SHARES and runs
         if not is_share:
             return spread(values, over=self.over)
         tested, independent = (

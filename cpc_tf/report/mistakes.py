@@ -19,11 +19,12 @@ from cpc_tf.evaluation.predictions import Predictions
 from cpc_tf.report.blocks import Block, FigureBlock, TableBlock, spread
 from cpc_tf.report.runs import Run
 
-MOST, SIDE = 12, 160  # images, and px of each
-MOST_NAMED, MOST_COUNTED = (
-    40,
-    15,
-)  # classes that the axes of a confusion matrix can name, and its cells can count
+# images, and px of each
+MOST = 12
+SIDE = 160
+# classes that the axes of a confusion matrix can name, and its cells can count
+MOST_NAMED = 40
+MOST_COUNTED = 15
 PAIRS = 8  # classes in the table of confusions
 
 

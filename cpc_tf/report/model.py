@@ -41,7 +41,9 @@ _UNITS = {
 _ASIDE = {"always the most frequent class": "largest", "guessing": "chance"}
 UNFOLDED = 20  # classes of a table that is not folded
 USE = ("use", "How to use it")
-PICTURES, LABELLED = "my_pictures", "my_labelled_pictures"  # stand for the user's own folders
+# stand for the user's own folders
+PICTURES = "my_pictures"
+LABELLED = "my_labelled_pictures"
 
 
 class Lead(NamedTuple):
@@ -81,7 +83,9 @@ def lead(runs: Sequence[Run]) -> Lead | None:
     run = best(runs)
     if run is None:
         return None
-    figure, tested, labels = _figure(run), label_kinds.tested(run), run.get("num_train_labels")
+    figure = _figure(run)
+    tested = label_kinds.tested(run)
+    labels = run.get("num_train_labels")
     facts: dict[str, Any] = {
         "figure": figure,
         "labels": labels,
@@ -137,9 +141,11 @@ def _accuracy(run: Run, tested: int, compared: Sequence[Run]) -> dict[str, Any]:
     """Returns what the sentence on an accuracy says: whole numbers of 100, or of all images if
     these are fewer.
     """
-    of, top1 = tested if 0 < tested < 100 else 100, run["top1"]
+    of = tested if 0 < tested < 100 else 100
+    top1 = run["top1"]
     low, high = _interval(run, "top1") if tested else (0, 0)
-    low, high = run.get("top1_low", low), run.get("top1_high", high)
+    low = run.get("top1_low", low)
+    high = run.get("top1_high", high)
     mean = run.get("class_mean", top1)
     return {
         **{
@@ -161,7 +167,8 @@ def _accuracy(run: Run, tested: int, compared: Sequence[Run]) -> dict[str, Any]:
 
 def _interval(run: Run, figure: str) -> tuple[float, float]:
     """Returns the ends of the 95 % interval of a run's figure; the figure twice if there is none."""
-    share, count = run[figure], label_kinds.independent(run)
+    share = run[figure]
+    count = label_kinds.independent(run)
     return counts.interval(share * count, count) if count and figure == "top1" else (share, share)
 
 
@@ -193,7 +200,8 @@ def _rivals(run: Run, runs: Sequence[Run]) -> list[Run]:
 
 def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[FigureBlock]:
     """Returns bars of what a model and others without its pre-training are right for, of 100."""
-    figure, curve = _figure(run), classify.largest(run)
+    figure = _figure(run)
+    curve = classify.largest(run)
     bars = [
         (
             _name(each),
@@ -352,7 +360,9 @@ def _map(run: Run) -> list[FigureBlock]:
 
 def _commands(run: Run) -> list[tuple[str, str]]:
     """Returns the commands from a run to predictions of new images."""
-    place, new, encoder = run.path, f"--pictures={PICTURES}", run["encoder"]
+    place = run.path
+    new = f"--pictures={PICTURES}"
+    encoder = run["encoder"]
     is_exported = run["kind"] == "classify"
     where = os.path.join(place, "classifier" if is_exported else "model")
     export = _command("export", f"--workdir={place}", f"--output={where}")

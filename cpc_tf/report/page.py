@@ -166,7 +166,9 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
     """Returns {file name: content} of the report; `problems`: a line for each file of `runs_dir`
     that was not read.
     """
-    datasets, contents, data = list(sections(runs)), {}, {}
+    datasets = list(sections(runs))
+    contents = {}
+    data = {}
     about = {"runs_dir": runs_dir, "date": datetime.date.today().isoformat()}
     for section in datasets:
         for figure in section.figures:

@@ -78,7 +78,8 @@ def _table(named: dict[str, Run]) -> TableBlock:
     """Returns a table with a column for each run, since few runs have many numbers."""
     columns = []
     for run in named.values():
-        records, minutes = run.metrics(), run.get("wall_seconds", 0) / 60 or None
+        records = run.metrics()
+        minutes = run.get("wall_seconds", 0) / 60 or None
         health = "collapsed" if _collapse(records) else "no warning" if records else None
         numbers = _in_percent({name: x for name, x in run.items() if is_number(x)})
         values = map(numbers.get, ("seed", "step", *RECORDED))

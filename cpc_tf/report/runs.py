@@ -162,7 +162,8 @@ class Run(collections.UserDict):
 
     def __init__(self, record: Mapping[str, Any], place: str, directory: str = ""):
         super().__init__(record)
-        self.place, self.directory = place, directory
+        self.place = place
+        self.directory = directory
         self.dataset_title = dataset_name(str(self.get("dataset", "")))
 
     @property
@@ -260,7 +261,8 @@ def collect(runs_dir: str, reports: Mapping[str, Any]) -> tuple[list[Run], list[
         raise ConfigError(
             "runs", runs_dir, "no such directory; name one that holds runs, e.g. --runs=runs"
         )
-    runs, problems = [], []
+    runs = []
+    problems = []
     for path in _json_files(runs_dir):
         place = os.path.relpath(path, runs_dir).encode("utf-8", "replace").decode()
         is_result = os.path.basename(path) == "result.json"
@@ -394,7 +396,8 @@ def own_preset(dataset: str, *tasks: str) -> str:
     """Returns the first preset of these names made for a dataset, e.g. 'photos/linear', or ''."""
     named = DataRef.parse(dataset)
     if named.kind and named.path:
-        made_for, ending = str(DataRef(named.kind, dataset_name(dataset))), ""
+        made_for = str(DataRef(named.kind, dataset_name(dataset)))
+        ending = ""
     else:
         made_for = named.builder.split("/")[0].removesuffix(LARGER)
         ending = "_128px" if named.builder.endswith(LARGER) else ""

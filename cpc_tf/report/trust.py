@@ -12,7 +12,9 @@ from cpc_tf.report.blocks import FigureBlock, Part
 from cpc_tf.report.prose import sentences
 from cpc_tf.report.runs import Run, is_number
 
-BINS, LEAST = 10, 10  # at most so many points, each of at least so many images
+# at most so many points, each of at least so many images
+BINS = 10
+LEAST = 10
 SURE = 90  # percent
 
 
@@ -54,10 +56,8 @@ def reliability(predictions: Predictions) -> list[tuple[float, float, float, flo
     of as many each.
     """
     order = np.argsort(predictions.probabilities, kind="stable")
-    right, said = (
-        (predictions.labels == predictions.guesses)[order],
-        predictions.probabilities[order],
-    )
+    right = (predictions.labels == predictions.guesses)[order]
+    said = predictions.probabilities[order]
     bins = []
     for some in np.array_split(np.arange(len(order)), min(BINS, len(order) // LEAST)):
         low, high = counts.interval(float(right[some].sum()), len(some))
@@ -87,7 +87,8 @@ def _calibration(run: Run) -> dict[str, float]:
 def _draw(
     canvas: Canvas, theme: plots.Theme, bins: list[tuple[float, float, float, float, int]]
 ) -> None:
-    axis, color = canvas.subplots(), theme.color("cpc")
+    axis = canvas.subplots()
+    color = theme.color("cpc")
     axis.plot([0, 100], [0, 100], color=theme.named["muted"], linewidth=1, linestyle="--")
     said, right, low, high, _ = (100 * np.array(column) for column in zip(*bins))
     axis.vlines(said, low, high, color=color, alpha=0.45, linewidth=1.4)

@@ -36,7 +36,8 @@ class Checkpoints:
 
     def __init__(self, workdir: str, state: tf.train.Checkpoint | None = None, keep: int = 3):
         self.directory = os.path.join(workdir, "checkpoints")
-        self.state, self.keep = state, keep
+        self.state = state
+        self.keep = keep
         self._where = f"--workdir={workdir}"
 
     def steps(self) -> list[int]:

@@ -52,7 +52,8 @@ def tf_config() -> tuple[dict[str, list[str]], dict[str, Any]]:
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         config = json.loads(text)
-        processes, task = config.get("cluster", {}), config.get("task", {})
+        processes = config.get("cluster", {})
+        task = config.get("task", {})
         if any(isinstance(addresses, str) for addresses in processes.values()):
             raise TypeError("an address in place of a list of them")
         return {kind: list(addresses) for kind, addresses in processes.items()}, dict(task)
@@ -172,7 +173,8 @@ def gathered(strategy: tf.distribute.Strategy, values: Sequence[Sequence[int]]) 
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return np.array(values, np.int64)
-    count, values = len(values[0]), np.array(values, np.int64)
+    count = len(values[0])
+    values = np.array(values, np.int64)
     rows_here = iter(np.pad(values, [[0, 0], [0, -count % _WIDTH]]))
 
     def row(context: tf.distribute.ValueContext) -> tf.Tensor:
@@ -232,7 +234,8 @@ def agree(strategy: tf.distribute.Strategy, facts: Callable[[], Mapping[str, obj
 
 def about_program(task: str) -> dict[str, str]:
     """Returns facts on what runs in this process."""
-    root, code = pathlib.Path(cpc_tf.__file__).parent, hashlib.sha256()
+    root = pathlib.Path(cpc_tf.__file__).parent
+    code = hashlib.sha256()
     for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
         code.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return {

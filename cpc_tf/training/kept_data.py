@@ -54,7 +54,8 @@ def keep_data(
     agree(strategy, described)
     keep_intensity_range(workdir, next(data.intensity_range for data in splits.values() if data))
     now = {f"--{flag}": data.inventory() for flag, data in splits.items() if data}
-    before, path = {}, workdir.file(FILE)
+    before = {}
+    path = workdir.file(FILE)
     if workdir.has_begun and tf.io.gfile.exists(path):
         try:
             with tf.io.gfile.GFile(path, "rb") as file:

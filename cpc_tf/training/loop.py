@@ -113,7 +113,8 @@ def train(
     iterator = iter(batches)
     device_loop = _device_loop(trainee, measured)
     events = [every for every in (config.checkpoint_every, evaluate_every, between_every) if every]
-    progress, mentioned = Progress(train_steps, step), False
+    progress = Progress(train_steps, step)
+    mentioned = False
     with waiting_for("tracing a training step"):
         device_loop.get_concrete_function(iterator, tf.constant(1))
     if between and step % between_every == 0:
@@ -246,14 +247,16 @@ def describe_changes(
       step: the step that the run resumes from.
       follows: `Trainee.follows_length`.
     """
-    changes, rates = [], []
+    changes = []
+    rates = []
     hosts = now.get("hosts")
     if before.get("hosts", hosts) != hosts:
         changes.append(
             f"--share_records: from step {step} on {hosts} hosts share the records, not {before['hosts']} as before: "
             "the images come in another order, and in this epoch some come twice and some not at all"
         )
-    length, length_before = now.get("train_steps"), before.get("train_steps")
+    length = now.get("train_steps")
+    length_before = before.get("train_steps")
     if follows and isinstance(length_before, int) and length_before != length:
         changes.append(
             f"from step {step} on {follows} follows another schedule, since the length of the run changed: it "
@@ -264,7 +267,8 @@ def describe_changes(
             earlier = Schedule(**before["schedules"][name])
             later = Schedule(**config)
             if earlier.get_config() != config:
-                was, becomes = f"{float(earlier(step - 1)):.3g}", f"{float(later(step)):.3g}"
+                was = f"{float(earlier(step - 1)):.3g}"
+                becomes = f"{float(later(step)):.3g}"
                 rates.append((was, becomes, f"{later} in place of {earlier}"))
         except (KeyError, TypeError, ValueError):
             continue
@@ -307,8 +311,10 @@ def _device_loop(trainee: Trainee, measured: bool) -> Callable:
         """
         totals = {name: tf.zeros([]) for name in trainee.reported}
         began = _clock() if measured else None
-        waited, last = tf.zeros([], tf.float64), tf.zeros([])
-        bad_step, bad = tf.constant(-1), tf.zeros([replicas], tf.bool)
+        waited = tf.zeros([], tf.float64)
+        last = tf.zeros([])
+        bad_step = tf.constant(-1)
+        bad = tf.zeros([replicas], tf.bool)
         for number in tf.range(count):
             element = next(iterator)
             if measured:
@@ -326,7 +332,8 @@ def _device_loop(trainee: Trainee, measured: bool) -> Callable:
             if not tf.math.is_finite(checked) and bad_step < 0:
                 # From the next step on the weights of all are not finite.
                 losses = strategy.experimental_local_results(metrics["loss"])
-                bad_step, bad = number, tf.logical_not(tf.math.is_finite(tf.stack(losses)))
+                bad_step = number
+                bad = tf.logical_not(tf.math.is_finite(tf.stack(losses)))
         means = {name: total / tf.cast(count, tf.float32) for name, total in totals.items()}
         if measured:
             means["waiting"] = waited / (_clock(after=last) - began)

@@ -150,7 +150,9 @@ class PolyakAverage(tf.Module):
             average.assign_add((1.0 - decay) * (variable - average))
 
 
-FIRST, GROWTH = 2.0**15, 2000  # the values of Keras
+# the values of Keras
+FIRST = 2.0**15
+GROWTH = 2000
 
 
 class LossScale(tf.Module):

@@ -79,17 +79,21 @@ def plateau(records: Sequence[Record], score: str, patience: int, drops: int = 0
       patience: evaluations in a row without a better one that make a plateau; 0: there is none.
       drops: plateaus that lower the rate; the one after them is the end.
     """
-    best, drop_steps, waited = None, (), 0
+    best = None
+    drop_steps = ()
+    waited = 0
     for record in records:
         if score not in record:
             continue
         waited += 1
         if best is None or record[score] > best[score]:
-            best, waited = record, 0
+            best = record
+            waited = 0
         if patience and waited == patience:
             if len(drop_steps) == drops:
                 return Plateau(best, drop_steps, ended=True)
-            drop_steps, waited = (*drop_steps, record["step"]), 0
+            drop_steps = (*drop_steps, record["step"])
+            waited = 0
     return Plateau(best, drop_steps)
 
 
@@ -103,7 +107,9 @@ def learned_at(records: Sequence[Record], loss: float) -> int | None:
       records: ascending by 'step'. One ends at each multiple of STRETCH; its 'loss' is the mean since the one before.
       loss: the bound.
     """
-    totals, before = collections.Counter(), 0  # of the losses of all steps of a stretch
+    # of the losses of all steps of a stretch
+    totals = collections.Counter()
+    before = 0
     for record in records:
         totals[(record["step"] - 1) // STRETCH] += record["loss"] * (record["step"] - before)
         before = record["step"]

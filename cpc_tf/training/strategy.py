@@ -35,7 +35,9 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
     if training.deterministic:
         tf.config.experimental.enable_op_determinism()
     # A batch that is still to be derived is a power of two, but on fewer devices at least one image for each.
-    name, gpus, batch = training.strategy, [], training.batch_size or 2**20
+    name = training.strategy
+    gpus = []
+    batch = training.batch_size or 2**20
     if name == "auto" and training.tpu:
         name = "tpu"
     # Several workers set up their collectives before devices are listed.

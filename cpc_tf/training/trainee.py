@@ -35,7 +35,8 @@ class BatchPosition(NamedTuple):
 
 def rows_of(strategy: tf.distribute.Strategy, batch_size: int, numerics: NumericsConfig) -> int:
     """Returns the images of a batch for each replica. Raises ConfigError if these or their parts would be unequal."""
-    replicas, parts = strategy.num_replicas_in_sync, numerics.accumulate
+    replicas = strategy.num_replicas_in_sync
+    parts = numerics.accumulate
     if batch_size % replicas:
         raise ConfigError(
             "batch_size", batch_size, f"not a multiple of the {replicas} replicas of --strategy"
@@ -87,7 +88,9 @@ class Trainee(tf.Module, abc.ABC):
         numerics: NumericsConfig = NOT_COMPILED,
     ):
         super().__init__()
-        self.strategy, self.batch_size, self.numerics = strategy, batch_size, numerics
+        self.strategy = strategy
+        self.batch_size = batch_size
+        self.numerics = numerics
         self.rows = rows_of(strategy, batch_size, numerics)
         self._xla = wants_xla(numerics.xla, strategy)
         with strategy.scope():
@@ -113,7 +116,9 @@ class Trainee(tf.Module, abc.ABC):
             statistics"; empty if the loss of a batch is the mean of the losses of its parts.
           **saved: name in the checkpoint -> what else it holds.
         """
-        self._optimizers, self._clip_norm, self.average = list(optimizers.values()), clip_norm, None
+        self._optimizers = list(optimizers.values())
+        self._clip_norm = clip_norm
+        self.average = None
         trained = []
         for _, variables in self._optimizers:
             trained += variables
@@ -223,7 +228,8 @@ class Trainee(tf.Module, abc.ABC):
         self, rows: BatchPosition, *inputs: tf.Tensor
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Returns the mean of `gradients` over the parts, computed one after the other."""
-        parts, size = self.numerics.accumulate, self.rows // self.numerics.accumulate
+        parts = self.numerics.accumulate
+        size = self.rows // self.numerics.accumulate
         if parts == 1:
             return self.gradients(rows, *inputs)
         divided = in_parts(inputs, parts)
@@ -286,7 +292,8 @@ class Trainee(tf.Module, abc.ABC):
 
     def _update(self, gradients: Sequence[tf.Tensor]) -> None:
         for optimizer, variables in self._optimizers:
-            taken, gradients = gradients[: len(variables)], gradients[len(variables) :]
+            taken = gradients[: len(variables)]
+            gradients = gradients[len(variables) :]
             optimizer.apply_gradients(zip(taken, variables), skip_gradients_aggregation=True)
         if self.average is not None:
             self.average.update(self._averaged, self.step)

@@ -84,8 +84,12 @@ class Workdir:
 
     def __init__(self, config: Settings, task: str, chief: bool = True, replaces: bool = False):
         config.check_complete()
-        self.path, self.config, self.chief = config.workdir, config, chief
-        self._task, self._replaces, self._events = task, replaces, None
+        self.path = config.workdir
+        self.config = config
+        self.chief = chief
+        self._task = task
+        self._replaces = replaces
+        self._events = None
         self._at_begin: dict[str, str | bytes] = {}  # files to write then
         for name in (*FOLDERS, *FILES):
             path = self.file(name)
@@ -226,7 +230,8 @@ class Workdir:
 
     def records(self) -> list[dict[str, float]]:
         """Returns all records so far, ascending by step, up to the first damaged one."""
-        path, records = self.file("metrics.jsonl"), []
+        path = self.file("metrics.jsonl")
+        records = []
         if not tf.io.gfile.exists(path):
             return records
         with tf.io.gfile.GFile(path, "rb") as file:

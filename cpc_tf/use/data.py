@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from cpc_tf.data.table import Table
 
 _NEAR = 0.95  # cosine of centred features from which images are nearly the same, as of `cpc-tf embed --duplicates`
-_BATCH, _BLOCK = 64, 4096  # images that are encoded, and whose features are in memory, at a time
+# images that are encoded, and whose features are in memory, at a time
+_BATCH = 64
+_BLOCK = 4096
 _WIDTH = 256  # of the features that are kept: a gigabyte for a million images
 
 
@@ -304,9 +306,7 @@ def _near_copies(
     kind_of = np.array([kinds.index(frozenset(split_of[rows[place]])) for place in places])
     pairs = repeats(normalized(np.concatenate(kept)), _NEAR, kind_of, apart)
     if not pairs:
-        return (
-            f"no image is nearly one of another split (cosine of their features below {_NEAR:g})"
-        )
+        return f"no image is nearly one of another split (cosine of their features below {_NEAR:g})"
     some = [f"{files[places[i]]} ({files[places[j]]}, {cosine:.2f})" for i, j, cosine in pairs[:3]]
     be = "images are nearly ones" if len(pairs) > 1 else "image is nearly one"
     return f"{len(pairs)} {be} of another split (cosine of their features at least {_NEAR:g}), e.g. {', '.join(some)}"

@@ -30,11 +30,10 @@ from cpc_tf.encoders.features import Encoder
 from cpc_tf.evaluation.neighbours import farthest_first, nearest_others, normalized, repeats
 from cpc_tf.use.embed_config import CSV, NPZ, PARQUET, EmbedConfig
 
-QUERIES, NEAREST, SIDE = (
-    20,
-    8,
-    128,
-)  # rows, neighbours and px of an image on the sheet of neighbours
+# rows, neighbours and px of an image on the sheet of neighbours
+QUERIES = 20
+NEAREST = 8
+SIDE = 128
 LABEL_COLUMNS = ("file", "label")
 _LETTERS = 18  # of a name on the sheet, as wide as its image
 _THUMBNAIL = 64  # px of an image on the map
@@ -94,7 +93,8 @@ def embed(
         raise ConfigError("pictures", config.pictures, f"none can be read: {_reasons(broken)}")
     if broken:
         tell(f"{len(broken)} of {len(files)} images are left out: {_reasons(broken)}")
-    all_files, files = files, files.take(indices)
+    all_files = files
+    files = files.take(indices)
     if config.output:
         write_features(config.output, files.names, features, broken, config.encoder, encoder.what)
         tell(f"{config.output}: {len(features):,} x {features.shape[1]:,} features")
@@ -195,7 +195,9 @@ def _encode(
         broken = {files.names[i]: why for i, why in cached.broken.items()}
         return cached.sound, cached.features[cached.rows], broken
 
-    indices, blocks, broken = [], [], {}
+    indices = []
+    blocks = []
+    broken = {}
     progress = Progress(len(files))
     with waiting_for("encoding images", progress):
         for batch, features in encoder.steps(files, batch_size, known):

@@ -75,7 +75,8 @@ def opened(
       NotWritten: it cannot be written.
       Stopped: a signal came while a file was growing.
     """
-    output, form = config.output, config.format
+    output = config.output
+    form = config.format
     if output == STDOUT:
         _print(head(form, model))
         yield lambda records: _print(lines(records, form, model))
@@ -222,7 +223,8 @@ def coco(records: Sequence[Detected], ids: Ids) -> str:
       records: of all images.
       ids: of these images and of the classes.
     """
-    images, annotations = [], []
+    images = []
+    annotations = []
     for number, record in zip(ids.images, records):
         if record.error:
             continue
@@ -289,8 +291,10 @@ def yolo(record: Detected, number_of: Mapping[str, int], scores: bool = False) -
     """
     lines = []
     for label, score, ymin, xmin, ymax, xmax in record.boxes:
-        x, width = (xmin + xmax) / 2 / record.width, (xmax - xmin) / record.width
-        y, height = (ymin + ymax) / 2 / record.height, (ymax - ymin) / record.height
+        x = (xmin + xmax) / 2 / record.width
+        width = (xmax - xmin) / record.width
+        y = (ymin + ymax) / 2 / record.height
+        height = (ymax - ymin) / record.height
         numbers = [f"{part:.6f}" for part in (x, y, width, height)] + [f"{score:.4f}"] * scores
         lines.append(f"{number_of[label]} {' '.join(numbers)}\n")
     return "".join(lines)
@@ -352,7 +356,8 @@ def read_ids(path: str, files: Sequence[str], model: Model) -> Ids:
 
 def _image_ids(path: str, images: Sequence[tuple[str, Any]], files: Sequence[str]) -> list[Any]:
     """Returns the id of each image: of the image with its path, or else with its name, if only one has it."""
-    by_path, by_name = collections.defaultdict(list), collections.defaultdict(list)
+    by_path = collections.defaultdict(list)
+    by_name = collections.defaultdict(list)
     for name, number in images:
         by_path[name].append(number)
         by_name[os.path.basename(name)].append(number)

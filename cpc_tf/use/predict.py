@@ -29,7 +29,10 @@ from cpc_tf.use.predict_config import COCO, PredictConfig
 
 MOST = 60  # images on a sheet
 SIDE = 160  # px of each
-_COLUMNS, _GAP, _TEXT = 10, 8, 13  # the last is the height of letters, px
+# the last is the height of letters, px
+_COLUMNS = 10
+_GAP = 8
+_TEXT = 13
 _REPORT_EVERY = 5  # seconds
 Tell = Callable[[str], None]
 
@@ -82,7 +85,8 @@ def predict(
             write(new)
         if config.sheet:
             drawn = _to_draw(records, config)
-            indices, readable = on_sheet(drawn), sum(not record.error for record in records)
+            indices = on_sheet(drawn)
+            readable = sum(not record.error for record in records)
             tiles = pictures.thumbnails(files.take(indices), SIDE, model.intensity_range)
             write_file(
                 config.sheet, sheet([drawn[i] for i in indices], tiles, readable, model.class_names)
@@ -105,7 +109,9 @@ def _predicted(
     config: PredictConfig, model: Model, files: Pictures, tell: Tell
 ) -> Iterator[list[Record]]:
     """Yields the records of the next images, whose --drawn are written before."""
-    progress, told, done = Progress(len(files)), time.monotonic(), 0
+    progress = Progress(len(files))
+    told = time.monotonic()
+    done = 0
     style_of = styles(model.class_names)
     for records, images in model.steps(files, config.batch_size, config.least_score):
         if config.drawn:
@@ -161,7 +167,8 @@ def boxes_on(
     for box in reversed(boxes):  # the best last: on top
         name, color = styles[box.label]
         # The last pixel belongs to the box; a box of less than a pixel, as on a tile, is one.
-        right, below = max(box.xmin, box.xmax - 1), max(box.ymin, box.ymax - 1)
+        right = max(box.xmin, box.xmax - 1)
+        below = max(box.ymin, box.ymax - 1)
         pen.rectangle((box.xmin, box.ymin, right, below), outline=color, width=width)
         if not named:
             continue
@@ -220,7 +227,9 @@ def sheet(
     style_of = styles(class_names)
     columns = min(_COLUMNS, max(len(records), 4))
     lines = -(-len(records) // columns)
-    step_x, step_y, top = SIDE + _GAP, SIDE + 2 * _TEXT + _GAP + 6, 2 * _TEXT + _GAP
+    step_x = SIDE + _GAP
+    step_y = SIDE + 2 * _TEXT + _GAP + 6
+    top = 2 * _TEXT + _GAP
     size = (_GAP + columns * step_x, top + lines * step_y)
     inks = plots.THEME.named
     canvas = Image.new("RGB", size, inks["page"])
@@ -242,7 +251,8 @@ def sheet(
         pen.text((x + 2 * _GAP, _TEXT // 2), text, color, font)
         x += 2 * _GAP + pen.textlength(text, font)
     for number, (tile, record, (first, second)) in enumerate(zip(tiles, records, captions)):
-        x, y = _GAP + number % columns * step_x, top + number // columns * step_y
+        x = _GAP + number % columns * step_x
+        y = top + number // columns * step_y
         if isinstance(record, Detected):
             tile = boxes_on(tile, on_thumbnail(record), style_of, named=False)
         canvas.paste(Image.fromarray(tile), (x, y))

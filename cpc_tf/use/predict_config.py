@@ -17,9 +17,13 @@ import os
 from cpc_tf.core.settings import ConfigError, Settings, count, setting
 from cpc_tf.core.texts import PICTURES, STDOUT
 
-CSV, JSON_LINES, COCO = ".csv", ".jsonl", ".json"
+CSV = ".csv"
+JSON_LINES = ".jsonl"
+COCO = ".json"
 # What a folder as --output holds.
-VOC, YOLO, YOLO_SCORES = "voc", "yolo", "yolo_scores"
+VOC = "voc"
+YOLO = "yolo"
+YOLO_SCORES = "yolo_scores"
 RECOMMENDED = -1.0  # stands for the score that a detector recommends
 
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from studies import runner, tables
 
-STEPS, SEEDS = 950, 2
+STEPS = 950
+SEEDS = 2
 
 HALF = (
     "shear_x.limit=0.15,shear_y.limit=0.15,translate_x.limit=0.225,translate_y.limit=0.225,rotate.limit=15,"

@@ -20,7 +20,8 @@ from cpc_tf.drawing import plots
 from studies import runner
 from studies.tables import markdown
 
-MINUTES, SEEDS = 15, 1
+MINUTES = 15
+SEEDS = 1
 IMAGES = 9469  # in the training set of imagenette-224
 PRESET = "flags/imagenette/pretrain_128px.flags"
 READINGS = {
@@ -95,7 +96,8 @@ def runs(places: runner.Places) -> list[runner.Run]:
 def _run(rung: Rung, places: runner.Places, seed: int) -> runner.Run:
     names = ("".join(c if c.isalnum() else "_" for c in name) for name in rung[:2])
     folder = "/".join([places.work, "causes", f"{MINUTES}min", *names, str(seed)])
-    epochs, result = rung.epochs(MINUTES), f"{folder}/read_off.json"
+    epochs = rung.epochs(MINUTES)
+    result = f"{folder}/read_off.json"
     more = [
         f"--dataset=folder:{places.pictures}",
         *rung.flags,

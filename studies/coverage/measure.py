@@ -56,7 +56,8 @@ class Drawn(NamedTuple):
 
 def encoded(name: str, places: Places, with_versions: bool) -> Encoded:
     """Returns the features of a set by the released encoder."""
-    found, encoder = pictures.SETS[name](places), Encoder(ENCODER)
+    found = pictures.SETS[name](places)
+    encoder = Encoder(ENCODER)
     versions = []
     for factor in BRIGHTNESSES if with_versions else (1.0,):
         images = np.clip(found.images * factor, 0, 255).astype(np.uint8)
@@ -79,9 +80,11 @@ def draw(data: Encoded, kind: str, each: int, seed: int) -> Drawn:
       seed: of the draw.
     """
     random = np.random.default_rng([seed, each])
-    labels, classes = data.labels, int(data.labels.max()) + 1
+    labels = data.labels
+    classes = int(data.labels.max()) + 1
     original = data.features[len(data.features) // 2]
-    chosen, groups = [], []
+    chosen = []
+    groups = []
     for number in range(classes):
         members = np.flatnonzero(labels == number)
         if kind == "groups":

@@ -18,7 +18,9 @@ from studies.runner import Places
 
 SIDE = 128  # px, of the released encoder
 MOST = 150  # images of a class
-SMALLEST_SIDE, LARGEST_FILE = 64, 500_000  # px and bytes of a drawing
+# px and bytes of a drawing
+SMALLEST_SIDE = 64
+LARGEST_FILE = 500_000
 DRAWINGS = (
     "animals",
     "computer",
@@ -47,7 +49,8 @@ def photographs(places: Places) -> Pictures:
     """Crops of 19 photographs, the classes; of their test part, which the encoder did not see either."""
     del places
     random = np.random.default_rng(0)
-    squares, labels = [], []
+    squares = []
+    labels = []
     for label, region in enumerate(photos.regions("test")):
         for _ in range(photos.TEST_PER_CLASS):
             squares.append(photos.cut(region, 112, 112, random))
@@ -57,7 +60,8 @@ def photographs(places: Places) -> Pictures:
 
 def imagenette(places: Places) -> Pictures:
     """Validation images of ten classes of ImageNet."""
-    squares, labels = [], []
+    squares = []
+    labels = []
     for label, folder in enumerate(sorted(pathlib.Path(places.pictures, "val").iterdir())):
         for path in sorted(folder.iterdir())[:MOST]:
             squares.append(Image.open(path).convert("RGB"))
@@ -78,7 +82,8 @@ def blood_cells(places: Places) -> Pictures:
             ]
             if min(corners[2] - corners[0], corners[3] - corners[1]) > 8:
                 boxes.setdefault(each.findtext("name", ""), []).append((picture, tuple(corners)))
-    squares, labels = [], []
+    squares = []
+    labels = []
     random = np.random.default_rng(0)
     for label, name in enumerate(sorted(boxes)):
         for number in random.permutation(len(boxes[name]))[:MOST]:
@@ -90,7 +95,8 @@ def blood_cells(places: Places) -> Pictures:
 
 def drawings(places: Places) -> Pictures:
     """Drawings of eight subjects, of Debian's package openclipart-png."""
-    squares, labels = [], []
+    squares = []
+    labels = []
     random = np.random.default_rng(0)
     for label, subject in enumerate(DRAWINGS):
         paths = sorted(pathlib.Path(places.drawings, subject).rglob("*.png"))
@@ -117,7 +123,8 @@ def digits(places: Places) -> Pictures:
 
     del places
     data = load_digits()
-    squares, labels = [], []
+    squares = []
+    labels = []
     for label in range(10):
         for image in data.images[data.target == label][:MOST]:
             squares.append(Image.fromarray((image * 15).astype(np.uint8)).convert("RGB"))
@@ -130,7 +137,8 @@ def textures(places: Places) -> Pictures:
     import skimage.data
 
     del places
-    squares, labels = [], []
+    squares = []
+    labels = []
     for label, name in enumerate(("brick", "grass", "gravel")):
         texture = getattr(skimage.data, name)()
         for top in range(0, 512 - 42, 42):

@@ -65,7 +65,8 @@ def _run(places: runner.Places, dataset: str, encoder: str, seed: int) -> runner
     folder = f"{places.work}/label_curve/{source}/{own}"
     workdir = f"{places.work}/detection/{dataset}/{seed}/{''.join(c if c.isalnum() else '_' for c in encoder.lower())}"
     images = [f"--dataset=voc:{places.boxes}"] if dataset.startswith("bccd") else []
-    given, before = "random", []
+    given = "random"
+    before = []
     if encoder in ("CPC", TWO_PHASES) and large:
         given = runner.MODULE
     elif encoder in ("CPC", TWO_PHASES):
@@ -74,10 +75,8 @@ def _run(places: runner.Places, dataset: str, encoder: str, seed: int) -> runner
     elif encoder == ADAPTED:
         adapted = f"{places.work}/detection/{dataset}/adapted"
         more = [*images, f"--initial_encoder={runner.MODULE}"]
-        given, before = (
-            f"{adapted}/hub",
-            runner.pretrained(adapted, f"flags/{ADAPTING[dataset]}.flags", more),
-        )
+        given = f"{adapted}/hub"
+        before = runner.pretrained(adapted, f"flags/{ADAPTING[dataset]}.flags", more)
     elif encoder == "supervised":
         steps = LABEL_STEPS if large else 0
         learning = label_curve.classified(
@@ -85,10 +84,8 @@ def _run(places: runner.Places, dataset: str, encoder: str, seed: int) -> runner
         )
         hub = f"{folder}/hub_labels"
         export = ["export", f"--workdir={os.path.dirname(learning[-1][1])}", f"--output={hub}"]
-        given, before = (
-            hub if large else f"graph:{hub}",
-            [*learning, (export, f"{hub}/encoder.json")],
-        )
+        given = hub if large else f"graph:{hub}"
+        before = [*learning, (export, f"{hub}/encoder.json")]
     more = [f"--flagfile=flags/{preset}.flags", *images, f"--encoder={given}", f"--seed={seed}"]
     more += [f"--frozen_epochs={FROZEN_EPOCHS[dataset]}"] if encoder == TWO_PHASES else []
     last = (["cpc_tf.detect", *more, f"--workdir={workdir}"], f"{workdir}/result.json")

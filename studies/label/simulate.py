@@ -34,7 +34,8 @@ PART = 0.8  # of the training images, which a seed has
 def encoded(dataset: str, split: str) -> tuple[np.ndarray, np.ndarray]:
     """The features float32 [N, D] and labels int64 [N] of a split; they are cached."""
     source = catalog.open_labelled(DataConfig(dataset=dataset, split=split), split, "split")
-    encoder, labels = Encoder(ENCODER), source.labels()
+    encoder = Encoder(ENCODER)
+    labels = source.labels()
 
     def make() -> files.Findings:
         return {"features": encoder.encode_source(source, 64, lambda done: None)}
@@ -50,7 +51,8 @@ def simulated(train: tuple, test: tuple, name: str, seed: int) -> dict:
     """Returns {number of labels: what was right then}, and the CPU seconds of the choices."""
     random = np.random.default_rng(seed)
     chosen = np.sort(random.choice(len(train[1]), round(PART * len(train[1])), replace=False))
-    features, truth = train[0][chosen], train[1][chosen]
+    features = train[0][chosen]
+    truth = train[1][chosen]
     pictures = Gallery(
         Pictures([], []), features, np.arange(len(truth)), np.zeros([0, 0], np.float32), {}
     )
@@ -64,9 +66,13 @@ def simulated(train: tuple, test: tuple, name: str, seed: int) -> dict:
         else np.zeros(0, np.int64)
     )
     classes = [str(number) for number in range(truth.max() + 1)]
-    labelled, margins, result, spent = np.zeros(0, np.int64), None, {}, 0.0
+    labelled = np.zeros(0, np.int64)
+    margins = None
+    result = {}
+    spent = 0.0
     while len(labelled) < NUMBERS[-1]:
-        began, choice_seed = time.process_time(), 1000 * seed + len(labelled)
+        began = time.process_time()
+        choice_seed = 1000 * seed + len(labelled)
         pool = order.Pool(pictures.directions, np.setdiff1d(labelled, sample), margins, labelled)
         if name == DEFAULT:
             more, _ = order.choose(pool, sample, len(labelled), BATCH, choice_seed)
@@ -74,7 +80,8 @@ def simulated(train: tuple, test: tuple, name: str, seed: int) -> dict:
             more = order.ORDERS[name](pool, BATCH, choice_seed)
         spent += time.process_time() - began
         labelled = np.sort(np.append(labelled, more))
-        person, sampled = np.ones(len(labelled), bool), np.isin(labelled, sample)
+        person = np.ones(len(labelled), bool)
+        sampled = np.isin(labelled, sample)
         drawn = np.isin(labelled, random_sample.drawn(sample, labelled))
         given = guesses.Labelled(labelled, classes, truth[labelled], person, sampled, drawn)
         said = guesses.guess(pictures, given)

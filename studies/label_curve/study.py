@@ -113,10 +113,8 @@ def classified(
     `steps`: of training, in place of this study's, in a folder of their own.
     """
     module = GIVEN.get(dataset)
-    name, baseline = (
-        features.lower().replace(", ", "_").replace(" ", "_"),
-        features.startswith("pixels"),
-    )
+    name = features.lower().replace(", ", "_").replace(" ", "_")
+    baseline = features.startswith("pixels")
     workdir = f"{folder}/{name}_{fraction:g}{f'_{steps}_steps' if steps else ''}"
     command = [
         "cpc_tf.efficient",

@@ -66,7 +66,9 @@ def _on(before: list[str], command: str) -> str:
     return command.replace(f"/{named[1]}/", f"/{trained[-1]}/") if trained and named else command
 
 
-_161, _LINEAR, _EFFICIENT = "imagenet/pretrain_resnet161", "imagenet/linear", "imagenet/efficient"
+_161 = "imagenet/pretrain_resnet161"
+_LINEAR = "imagenet/linear"
+_EFFICIENT = "imagenet/efficient"
 # Of the rotation rows of table 3, and of the label propagation beside them: Zhai et al. 2019.
 _ROTATION = "imagenet/pretrain_rotation --encoder=resnet152_x2 --workdir=runs/imagenet/rotation_resnet152_x2/pretrain"
 _ROTATION_VAT = "imagenet/pretrain_rotation --encoder=resnet50_x4 --workdir=runs/imagenet/rotation_resnet50_x4/pretrain"

@@ -22,7 +22,8 @@ def stated(preset: str) -> float:
     other = re.match(r"that of (?:rung (\d)|flags/(\S+)\.flags)", cost)
     if not other:
         return flop(cost)
-    folder, number = preset.partition("/")[0], other[1]
+    folder = preset.partition("/")[0]
+    number = other[1]
     rungs = (name for name in cli.preset_names() if name.startswith(f"{folder}/pretrain_{number}_"))
     return stated(next(rungs) if number else other[2])
 
@@ -58,7 +59,8 @@ def _of_step(
     task: str, words: Sequence[str], config: Settings, encoders: Mapping[str, Settings]
 ) -> float:
     given = dict(word.partition("=")[::2] for word in words)
-    preset, encoder = given["--preset"], encoders.get(given.get("--encoder", ""))
+    preset = given["--preset"]
+    encoder = encoders.get(given.get("--encoder", ""))
     if task == "pretrain":
         usual = cli.parse(TASKS[task].config, [f"--preset={preset}"])
         return (
@@ -87,7 +89,8 @@ def encoded(config: Settings, encoder: Settings, geometry: GeometryConfig) -> fl
 
 def _classified(config: Settings, encoder: str) -> float:
     """The FLOP of an encoder with the classifier's blocks on an image, forward."""
-    side, classifier = config.images.image_size, config.classifier
+    side = config.images.image_size
+    classifier = config.classifier
     inner = ARCHITECTURES[NETWORKS[encoder].of or encoder]
     blocks = (
         Stack(classifier.blocks, classifier.head_width // 4, classifier.head_width, 1),

@@ -28,7 +28,8 @@ TABLE_1 = {
 # Table 2, "Data-efficient image classification", and figure 1. ImageNet has 1,281,167 training images.
 IMAGES = 1281167
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-PIXELS, CPC = "ResNet-200 trained on pixels", "ResNet-33 trained on CPC features"
+PIXELS = "ResNet-200 trained on pixels"
+CPC = "ResNet-33 trained on CPC features"
 TABLE_2 = {
     "top1": {
         PIXELS: (23.1, 34.8, 50.6, 62.5, 70.3, 75.9, 80.2),

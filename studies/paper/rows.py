@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from studies.paper import figures as paper
 
-HERE, RUNS, NOT = "run in small", "runs, not measured", "not possible"
+HERE = "run in small"
+RUNS = "runs, not measured"
+NOT = "not possible"
 INSTEAD = "another method in its place"
 STATES = (HERE, RUNS, INSTEAD, NOT)
 
@@ -48,8 +50,11 @@ _GAIN = "[gain](results.md#gain)"
 _LADDER = "[ladder](results.md#ladder)"
 _DETECTION = "[detection](results.md#detection)"
 _PRETRAIN = "imagenet/pretrain_resnet161"
-_BOTH, _V1_V2 = ("efficient", "pixels"), ("linear_v1", "linear")
-_161, _CPC33, _PIXELS = ("linear",), ("efficient",), ("pixels",)
+_BOTH = ("efficient", "pixels")
+_V1_V2 = ("linear_v1", "linear")
+_161 = ("linear",)
+_CPC33 = ("efficient",)
+_PIXELS = ("pixels",)
 _PARTS = " / ".join(f"{100 * part:g}" for part in paper.FRACTIONS)
 _BASELINE = State(HERE, _CURVE, ("pixels",))
 _CPC = State(HERE, _CURVE, ("efficient",))

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from studies import runner
 from studies.tables import markdown
 
-PRESET, SEEDS = "flags/imagenette/release.flags", 2
+PRESET = "flags/imagenette/release.flags"
+SEEDS = 2
 READINGS = {
     "knn": "20 neighbours",
     "0.01": "linear, 1 %",

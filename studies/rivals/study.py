@@ -40,8 +40,11 @@ MEASURES = {
     "0.1": "10 %",
     "1": "100 %",
 }  # key of a record -> title
-CLASSES, BOXES = "classes", "boxes"  # what a record measures: classification or detection
-SUPERVISED, UNTRAINED = "labels", "untrained"
+# what a record measures: classification or detection
+CLASSES = "classes"
+BOXES = "boxes"
+SUPERVISED = "labels"
+UNTRAINED = "untrained"
 PATCHES = {
     "cpc",
     "relative_position",
@@ -111,7 +114,8 @@ def prepare(places: runner.Places, only: dict[str, str]) -> None:
 
     The seconds are those of one core, and nearly the same beside other work.
     """
-    measured, path = seconds(places), _seconds_file(places)
+    measured = seconds(places)
+    path = _seconds_file(places)
     encoders = [each for each in ENCODERS if only.get("encoder", each) == each]
     objectives = [each for each in [*OBJECTIVES, SUPERVISED] if only.get("objective", each) == each]
     for name in (f"{encoder} {objective}" for encoder in encoders for objective in objectives):
@@ -162,7 +166,8 @@ def runs(places: runner.Places) -> list[runner.Run]:
 
 
 def _of(places: runner.Places, recorded: Sequence[dict]) -> list[runner.Run]:
-    measured, wanted = seconds(places), []
+    measured = seconds(places)
+    wanted = []
     for encoder in ENCODERS:
         for trial in range(len(RATES)):
             for objective in [*OBJECTIVES, SUPERVISED]:
@@ -181,7 +186,8 @@ def _of(places: runner.Places, recorded: Sequence[dict]) -> list[runner.Run]:
 def _fields(
     places: runner.Places, encoder: str, objective: str, trial: int, of: str = CLASSES
 ) -> dict:
-    pictures, minutes = pathlib.Path(places.pictures).name, places.minutes
+    pictures = pathlib.Path(places.pictures).name
+    minutes = places.minutes
     fields = {
         "pictures": pictures,
         "encoder": encoder,
@@ -216,7 +222,9 @@ def _module(places: runner.Places, fields: dict) -> str:
 
 def _run(places: runner.Places, fields: dict, train_steps: int) -> runner.Run:
     """Trains an encoder, exports it and evaluates its frozen features."""
-    folder, module, steps = _folder(places, fields), _module(places, fields), []
+    folder = _folder(places, fields)
+    module = _module(places, fields)
+    steps = []
     if fields["objective"] != UNTRAINED:
         more = [f"--train_steps={train_steps}", f"--learning_rate={RATES[fields['trial']]}"]
         train = [

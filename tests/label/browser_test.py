@@ -297,9 +297,7 @@ def test_next_is_in_sight_and_an_enter_too_many_passes_over_nothing(page, served
         page.ask("scrollTo(0, document.body.scrollHeight)")
         assert page.is_in_sight("next")
         assert page.ask("document.documentElement.scrollWidth") <= width
-        page.keys(
-            "1" * 12, Keys.ENTER, Keys.ENTER
-        )  # some of them before the next images are there
+        page.keys("1" * 12, Keys.ENTER, Keys.ENTER)  # some of them before the next images are there
         page.counted(24)
         page.until(lambda: page.files() and not {*page.files()} & {*first}, "the next images")
         second = page.files()

@@ -18,7 +18,9 @@ _TO_XYZ = (  # of linear sRGB (IEC 61966-2-1), divided by the white point D65 of
     (0.212671, 0.715160, 0.072169),
     (0.019334 / 1.08883, 0.119193 / 1.08883, 0.950227 / 1.08883),
 )
-_LOWEST, _HIGHEST = (0.0, -86.2, -107.9), (100.0, 98.3, 94.5)  # L, a and b of the colours of sRGB
+# L, a and b of the colours of sRGB
+_LOWEST = (0.0, -86.2, -107.9)
+_HIGHEST = (100.0, 98.3, 94.5)
 
 
 def to_lab(images: tf.Tensor) -> tf.Tensor:

@@ -87,7 +87,8 @@ class ResNet(Network):
 
     def __init__(self, config: Settings, precision: str = "float32", name: str = "encoder"):
         super().__init__(config, precision, name)
-        architecture, dtype = ARCHITECTURES[config.encoder], self.dtype_policy.name
+        architecture = ARCHITECTURES[config.encoder]
+        dtype = self.dtype_policy.name
         count = config.output_stack or len(architecture.stacks)
         self.pool = architecture.stem_pool
         stem = architecture.stem_width, architecture.stem_kernel, architecture.stem_stride
@@ -166,7 +167,8 @@ class ResNet(Network):
     def _run(self, block: Bottleneck, x: tf.Tensor, training: bool) -> tf.Tensor:
         if not (self.recompute and block.built):
             return block(x, training=training)
-        statistics, passes = BatchStatistics.now(), itertools.count()
+        statistics = BatchStatistics.now()
+        passes = itertools.count()
 
         def run(x: tf.Tensor) -> tf.Tensor:
             # The second pass is outside of the context of the first, and must not average the statistics once more.

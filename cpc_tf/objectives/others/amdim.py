@@ -119,10 +119,9 @@ class AMDIM(Contrastive):
         [B, 2, L, T].
         """
         endpoints = self.endpoints(view, training)
-        latents, last = (
-            endpoints["features"],
-            endpoints["feature_map"],
-        )  # [B, 2, D], [B, 2, h, w, D]
+        # [B, 2, D], [B, 2, h, w, D]
+        latents = endpoints["features"]
+        last = endpoints["feature_map"]
         larger = [x for x in endpoints.values() if x.shape.rank == 5 and x.shape[2] > last.shape[2]]
         fine = min(larger, key=lambda x: x.shape[2], default=last)
         maps = {"features": latents[:, :, None, None], "coarse": last, "fine": fine}

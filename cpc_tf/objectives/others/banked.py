@@ -37,7 +37,8 @@ class Banked(Objective):
     ):
         super().__init__(encoder, settings, precision)
         self.head = keras.layers.Dense(dim, dtype="float32", name="head")
-        self.dim, self.momentum = dim, momentum
+        self.dim = dim
+        self.momentum = momentum
 
     @abc.abstractmethod
     def compared(

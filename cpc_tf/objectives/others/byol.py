@@ -51,7 +51,8 @@ class BYOL(Objective):
             Head(widths, self.dtype_policy, name)
             for name in ("projector", "predictor", "target_projector")
         )
-        self.target, self.target_projector.trainable = memory.copy_of(encoder, precision), False
+        self.target = memory.copy_of(encoder, precision)
+        self.target_projector.trainable = False
 
     def prepare(self, images: int, train_steps: int) -> None:
         self.train_steps = train_steps

@@ -67,7 +67,8 @@ class CMC(Objective):
         vectors = [
             tf.math.l2_normalize(head(part), axis=1) for head, part in zip(self.heads, parts)
         ]  # [B, T] each
-        count, temperature = self.settings.cmc_negatives, self.settings.cmc_temperature
+        count = self.settings.cmc_negatives
+        temperature = self.settings.cmc_temperature
         losses = [
             other.nce_loss(anchors, index, step, count, temperature)
             for anchors, other in zip(vectors, reversed(self.banks))

@@ -16,11 +16,10 @@ from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, area_means
 from cpc_tf.objectives.others import memory
 from cpc_tf.objectives.others.colorization_config import ColorizationConfig
 
-WIDTH, NEAREST, DEVIATION = (
-    10,
-    5,
-    5.0,
-)  # of a bin; bins that share a colour, by a Gaussian of this deviation
+# of a bin; bins that share a colour, by a Gaussian of this deviation
+WIDTH = 10
+NEAREST = 5
+DEVIATION = 5.0
 
 
 @functools.cache

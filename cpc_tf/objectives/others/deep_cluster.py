@@ -29,7 +29,8 @@ def clusters_of(features: np.ndarray, count: int, components: int, seed: int) ->
     from sklearn.decomposition import PCA
 
     pca = PCA(min(components, *features.shape), random_state=seed)
-    reduced, variance = pca.fit_transform(features), pca.explained_variance_
+    reduced = pca.fit_transform(features)
+    variance = pca.explained_variance_
     is_real = variance > 1e-6 * variance.sum()  # the others are rounding errors
     if not is_real.any():  # all features are alike
         return np.zeros(len(features), np.int64)
@@ -83,7 +84,8 @@ class DeepCluster(Objective):
     ) -> Output:
         """Computes the mean loss of B images; views are [B, 1, S, S, 3]."""
         latents = self.encode(view[:, 0], training)  # [B, D]
-        logits, labels = self.head(tf.nn.relu(latents)), tf.gather(self.cluster, index)
+        logits = self.head(tf.nn.relu(latents))
+        labels = tf.gather(self.cluster, index)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         loss = tf.reduce_mean(losses * tf.gather(self.weight, index))
         is_right = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), labels)

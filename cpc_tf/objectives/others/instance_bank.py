@@ -54,10 +54,8 @@ class InstanceBank(Banked):
         distance = tf.reduce_mean(
             tf.reduce_sum(tf.square(vectors - tf.gather(self.bank.values, index)), 1)
         )
-        count, temperature = (
-            self.settings.instance_bank_negatives,
-            self.settings.instance_bank_temperature,
-        )
+        count = self.settings.instance_bank_negatives
+        temperature = self.settings.instance_bank_temperature
         if count:
             loss = self.bank.nce_loss(vectors, index, step, count, temperature)
         else:

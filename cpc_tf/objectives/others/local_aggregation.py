@@ -92,10 +92,8 @@ class LocalAggregation(Banked):
         step: tf.Tensor | int,
         training: bool,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        background, temperature = (
-            self.settings.local_aggregation_background,
-            self.settings.local_aggregation_temperature,
-        )
+        background = self.settings.local_aggregation_background
+        temperature = self.settings.local_aggregation_temperature
         return aggregation_loss(
             vectors, index, self.bank.values, self.clusters, background, temperature
         ), {}
@@ -109,7 +107,8 @@ class LocalAggregation(Banked):
         if epoch:
             from sklearn.cluster import KMeans  # takes a second
 
-            bank, count = self.bank.values.numpy(), self.settings.local_aggregation_clusterings
+            bank = self.bank.values.numpy()
+            count = self.settings.local_aggregation_clusterings
             most = min(self.settings.local_aggregation_clusters, len(bank))
             kmeans = [
                 KMeans(most, n_init=1, max_iter=20, random_state=epoch * count + i)

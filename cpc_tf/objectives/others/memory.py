@@ -143,7 +143,8 @@ def follow(
         )
 
     for copy, original in zip(copies, originals):
-        learned, copied = {id(weight) for weight in original.trainable_weights}, by_path(copy)
+        learned = {id(weight) for weight in original.trainable_weights}
+        copied = by_path(copy)
         for path, weight in by_path(original).items():
             kept = momentum if id(weight) in learned else 0.0
             copied[path].assign(kept * copied[path] + (1.0 - kept) * weight)

@@ -72,7 +72,9 @@ class PIRL(Banked):
         step: tf.Tensor | int,
         training: bool,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        side, batch, images = view.shape[2] // CELLS, view.shape[0], self.bank.values.shape[0]
+        side = view.shape[2] // CELLS
+        batch = view.shape[0]
+        images = self.bank.values.shape[0]
         rows = tf.stack(
             tf.split(view[:, 1, : CELLS * side, : CELLS * side], CELLS, 1), 1
         )  # [B, 3, S/3, S, 3]
@@ -96,10 +98,8 @@ class PIRL(Banked):
         order, noise = tf.map_fn(draw, index, fn_output_signature=signature)
         shuffled = tf.reshape(tf.gather(of_cells, order, batch_dims=1), [batch, -1])  # [B, 9*T]
         jigsaws = tf.math.l2_normalize(self.jigsaw(shuffled), axis=1)  # [B, T]
-        positives, negatives = (
-            tf.gather(self.bank.values, index),
-            tf.gather(self.bank.values, noise),
-        )
+        positives = tf.gather(self.bank.values, index)
+        negatives = tf.gather(self.bank.values, noise)
         of_image, of_jigsaw = (
             nce_loss(positives, each, negatives, self.settings.pirl_temperature)
             for each in (vectors, jigsaws)

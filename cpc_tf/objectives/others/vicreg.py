@@ -21,7 +21,8 @@ def variance_and_covariance(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     The mean hinge of the standard deviations at 1, and the sum of the squared covariances of
     different features, divided by T.
     """
-    count, dim = tf.shape(vectors)[0], vectors.shape[1]
+    count = tf.shape(vectors)[0]
+    dim = vectors.shape[1]
     centred = vectors - tf.reduce_mean(vectors, 0)
     divisor = tf.cast(count - 1, tf.float32)
     variance = tf.reduce_sum(tf.square(centred), 0) / divisor  # [T]
