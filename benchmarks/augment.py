@@ -53,13 +53,15 @@ def main(argv) -> None:
         two = found.get((way, 2), {})
         ratio = _divide(two.get("rate"), one.get("rate"))
         print(
-            f"| {title} | {_show(one.get('rate'))} | {_show(two.get('rate'))} | {ratio} | {_show(one.get('peak'))} |"
+            f"| {title} | {_show(one.get('rate'))} | {_show(two.get('rate'))} | {ratio} |"
+            f" {_show(one.get('peak'))} |"
         )
     rate = {way: found[way, 1].get("rate") for way in WAYS}
     print(f"\nnative / reference, one core: {_divide(rate['native'], rate['reference'])}")
     print(f"native / OpenCV peer, one core: {_divide(rate['native'], rate['opencv'])}")
     print(
-        f"pipeline cost / decode + resize cost, one core: {_divide(rate['decode'], rate['pipeline'])}\n"
+        "pipeline cost / decode + resize cost, one core:"
+        f" {_divide(rate['decode'], rate['pipeline'])}\n"
     )
     print("| us per 80 px patch, one core | native | reference | OpenCV |\n|---|---|---|---|")
     for row, values in _run_child("primitives", 1, same).items():

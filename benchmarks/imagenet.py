@@ -56,10 +56,12 @@ def main(argv) -> None:
     write(folder, given.records, given.test_records, given.files, given.voc, given.side)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(
-        f"{given.records} records, {size / 1e9:.1f} GB, written in {time.monotonic() - began:.0f} s\n"
+        f"{given.records} records, {size / 1e9:.1f} GB, written in"
+        f" {time.monotonic() - began:.0f} s\n"
     )
     print(
-        "| start | s to the first step | CPU s | peak memory, GB | read, GB |\n|---|---|---|---|---|"
+        "| start | s to the first step | CPU s | peak memory, GB | read, GB"
+        " |\n|---|---|---|---|---|"
     )
     for name in given.only or STARTS:
         print(row(name, measured(folder, name, more, given.whole)), flush=True)
@@ -69,7 +71,10 @@ def main(argv) -> None:
 
 def row(name: str, found: dict[str, float]) -> str:
     """Returns the line of a start."""
-    return f"| {name} | {found['seconds']:.0f} | {found['cpu']:.0f} | {found['peak']:.2f} | {found['read']:.2f} |"
+    return (
+        f"| {name} | {found['seconds']:.0f} | {found['cpu']:.0f} | {found['peak']:.2f} |"
+        f" {found['read']:.2f} |"
+    )
 
 
 def measured(

@@ -22,7 +22,8 @@ def main(argv) -> None:
     (whole, whole_cpu), (bare, bare_cpu) = found
     print(f"predict {whole:.1f} pictures/s, the model alone {bare:.1f}, ratio {whole / bare:.2f}")
     print(
-        f"CPU time {whole_cpu:.2f} ms an image, the model alone {bare_cpu:.2f} ms, ratio {bare_cpu / whole_cpu:.2f}"
+        f"CPU time {whole_cpu:.2f} ms an image, the model alone {bare_cpu:.2f} ms, ratio"
+        f" {bare_cpu / whole_cpu:.2f}"
     )
 
 

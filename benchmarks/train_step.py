@@ -55,7 +55,8 @@ def main(argv) -> None:
 def table(rounds: Sequence[dict[str, dict]], encoder: str) -> None:
     """Prints the table of an encoder: medians of rounds, each {way: its 'ms', and of ours the 'share' of the peak}."""
     print(
-        f"\n| {encoder}, step of {BATCH} images | ms | images/s | ours, bfloat16 / this | share of peak |"
+        f"\n| {encoder}, step of {BATCH} images | ms | images/s | ours, bfloat16 / this | share of"
+        " peak |"
     )
     print("|---|---|---|---|---|")
     for way in (*OURS, WHOLE, *PEERS):

@@ -193,7 +193,8 @@ def refuse_another(now: Identity, name: str, result: dict[str, Any], workdir: st
         raise ConfigError(
             "workdir",
             workdir,
-            f"learned on an encoder {before}, and --encoder={name} is now one {after}; bring it back",
+            f"learned on an encoder {before}, and --encoder={name} is now one {after}; bring it"
+            " back",
         )
 
 
@@ -278,7 +279,7 @@ def classifier_export(
         readme=readme,
         reference=functools.partial(classifier_reference, model),
         summary=(
-            f"{len(model.class_names)} classes{f', weights of step {step}' if step else ''}; in a fresh process: "
-            "largest difference {difference:.0e}"
+            f"{len(model.class_names)} classes{f', weights of step {step}' if step else ''}; in a"
+            " fresh process: largest difference {difference:.0e}"
         ),
     )

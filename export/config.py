@@ -32,35 +32,38 @@ class RuntimeConfig(Settings):
 
     format: str = setting(
         SAVED_MODEL,
-        "What to write: a 'savedmodel' for TensorFlow, the same as the next version of a model of TensorFlow Serving, "
-        "--output/1 ('serving'), or one image a call for phones ('tflite'), images of any size "
-        "for ONNX Runtime and others ('onnx'), a trainable model of Keras 3 ('keras3', of an encoder alone), or the "
-        "module with the metadata of a site that shares models, which nothing is uploaded to ('huggingface', 'kaggle')",
+        "What to write: a 'savedmodel' for TensorFlow, the same as the next version of a model of"
+        " TensorFlow Serving, --output/1 ('serving'), or one image a call for phones ('tflite'),"
+        " images of any size for ONNX Runtime and others ('onnx'), a trainable model of Keras 3"
+        " ('keras3', of an encoder alone), or the module with the metadata of a site that shares"
+        " models, which nothing is uploaded to ('huggingface', 'kaggle')",
         choices=(SAVED_MODEL, SERVING, TFLITE, ONNX, KERAS3, HUGGING_FACE, KAGGLE),
     )
     module: str = setting(
         "",
-        "Module of `cpc-tf export` to convert to another --format, instead of a --workdir; the name of one that comes "
-        f"with the code ({NAMES}) is enough; without --format an encoder of an earlier version, to write it again as "
-        "this version does",
+        "Module of `cpc-tf export` to convert to another --format, instead of a --workdir; the"
+        f" name of one that comes with the code ({NAMES}) is enough; without --format an encoder of"
+        " an earlier version, to write it again as this version does",
         path=True,
     )
     quantize: str = setting(
         "none",
-        "What --format=tflite keeps in 8 bits, which makes a quarter of the size: 'none'; 'weights' alone; 'int8', "
-        "convolutions and matrix products with their inputs and outputs, for processors that want that",
+        "What --format=tflite keeps in 8 bits, which makes a quarter of the size: 'none'; 'weights'"
+        " alone; 'int8', convolutions and matrix products with their inputs and outputs, for"
+        " processors that want that",
         choices=("none", "weights", "int8"),
     )
     representative: str = setting(
         "",
-        "Folder of images, of which 100 are used to choose the ranges of --quantize=int8; empty: of those that "
-        "the run in --workdir learned from",
+        "Folder of images, of which 100 are used to choose the ranges of --quantize=int8; empty: of"
+        " those that the run in --workdir learned from",
         path=True,
     )
     labelled: str = setting(
         "",
-        "Folder of images, one subfolder per class, on which accuracy is measured before and after the conversion; "
-        "of more, 1,000 are used; empty: with --quantize, those that the run in --workdir was tested on",
+        "Folder of images, one subfolder per class, on which accuracy is measured before and after"
+        " the conversion; of more, 1,000 are used; empty: with --quantize, those that the run in"
+        " --workdir was tested on",
         path=True,
     )
 
@@ -89,19 +92,21 @@ class ExportConfig(Settings):
     workdir: str = setting("", "Directory of the run to export", path=True)
     output: str = setting(
         "",
-        "Directory to write the TF-Hub module to, which must not exist yet; of --format=serving the folder of versions",
+        "Directory to write the TF-Hub module to, which must not exist yet; of --format=serving the"
+        " folder of versions",
         path=True,
         needed="a directory for the module, e.g. --output=runs/first/hub",
     )
     part: str = setting(
         "all",
-        "What to export of a run on labels: 'all', its classifier with the encoder inside, or the 'encoder' alone, if "
-        "the run trained it",
+        "What to export of a run on labels: 'all', its classifier with the encoder inside, or the"
+        " 'encoder' alone, if the run trained it",
         choices=("all", "encoder"),
     )
     weights: str = setting(
         "averaged",
-        "Polyak averages or the weights themselves; pre-training has averages, and fine-tuning by --encoder_adam=paper",
+        "Polyak averages or the weights themselves; pre-training has averages, and fine-tuning by"
+        " --encoder_adam=paper",
         source="App. A",
         choices=("averaged", "raw"),
     )
@@ -110,7 +115,8 @@ class ExportConfig(Settings):
     )
     check_pixels: bool = setting(
         True,
-        "Whether an encoder refuses pixels outside [0, 1], of which it would make features that only look sound",
+        "Whether an encoder refuses pixels outside [0, 1], of which it would make features that"
+        " only look sound",
     )
     runtime: RuntimeConfig = RuntimeConfig()
 

@@ -191,15 +191,16 @@ def _with_labels(subject: Subject, source: Source, where: str) -> tuple[np.ndarr
     ]
     if unknown:
         raise ConfigError(
-            f"{where}: has a folder {unknown[0]}, which is no class of {subject.name}; its classes are "
-            f"{', '.join(subject.class_names)}"
+            f"{where}: has a folder {unknown[0]}, which is no class of {subject.name}; its classes"
+            f" are {', '.join(subject.class_names)}"
         )
     images, labels = _evenly_spaced(subject, source, LABELLED)
     if not subject.class_names:
         return images, labels
-    return images, np.array([subject.class_names.index(name) for name in source.class_names])[
-        labels
-    ]
+    return (
+        images,
+        np.array([subject.class_names.index(name) for name in source.class_names])[labels],
+    )
 
 
 def pictures_of_run(workdir: str) -> Own | None:

@@ -62,9 +62,9 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
             "encoder": module_name(run.detector.backbone.encoder),
         },
         "canvas": flatten(run.canvas),
-        "recommended_score": result.get("best_f1", {}).get("score")
-        if result.get("steps") == step
-        else None,
+        "recommended_score": (
+            result.get("best_f1", {}).get("score") if result.get("steps") == step else None
+        ),
         "split": run.data.split,
         "dataset": dataset_name(run.data.origin),
         "run": run_name(workdir),
@@ -86,8 +86,8 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
         ),
         reference=functools.partial(detector_reference, model, run.canvas, names),
         summary=(
-            f"{len(names)} class{'es' * (len(names) > 1)}, weights of step {step}; in a fresh process: "
-            "{detections} detections, {same:.1%} of them the same"
+            f"{len(names)} class{'es' * (len(names) > 1)}, weights of step {step}; in a fresh"
+            " process: {detections} detections, {same:.1%} of them the same"
         ),
     )
 

@@ -120,9 +120,11 @@ def export_encoder(run: EfficientConfig, workdir: str, step: int, weights: str) 
         phase=phase,
         num_train_labels=result["num_train_labels"],
         label_fraction=result["label_fraction"],
-        began_as=dataclasses.replace(before.training, module=module_name(name.module), phase=None)
-        if before
-        else None,
+        began_as=(
+            dataclasses.replace(before.training, module=module_name(name.module), phase=None)
+            if before
+            else None
+        ),
     )
     images = chosen.images
     side = chosen.images.image_size
@@ -209,6 +211,7 @@ def _load_trained(
     difference = float(np.abs(encoder(images) - wanted).max() / max(np.abs(wanted).max(), 1e-30))
     if not difference <= TOLERANCE:
         raise NotVerified(
-            f"features of the rebuilt encoder differ from the run's by {difference:.1e} of their scale"
+            f"features of the rebuilt encoder differ from the run's by {difference:.1e} of their"
+            " scale"
         )
     return encoder, step

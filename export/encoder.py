@@ -232,7 +232,10 @@ def export_again(path: str) -> Export:
     """
     card = find_card(path) if tf.io.gfile.isdir(path) else None
     if card is None:
-        what = "an encoder that `cpc-tf export` wrote: classifiers and detectors are exported from their run"
+        what = (
+            "an encoder that `cpc-tf export` wrote: classifiers and detectors are exported from"
+            " their run"
+        )
         raise ConfigError("module", path, f"without --format it must be {what}")
     encoder = with_values(card.encoder, saved_values(path, path), path)
     return _of_card(
@@ -290,7 +293,8 @@ def _of_card(card: EncoderCard, encoder: Network, readme: Callable[..., str]) ->
         readme=readme(card=card, sees=entry.sees, options=options, endpoints=endpoints),
         reference=functools.partial(encoder_reference, encoder, card.geometry),
         summary=(
-            f"{card.encoder.encoder}, {card.training.weights} weights of step {card.training.step}; "
-            "in a fresh process: largest difference {difference:.0e}, {variables} variables trainable"
+            f"{card.encoder.encoder}, {card.training.weights} weights of step {card.training.step};"
+            " in a fresh process: largest difference {difference:.0e}, {variables} variables"
+            " trainable"
         ),
     )

@@ -125,8 +125,9 @@ def load(path: str) -> Subject:
         raise ConfigError(
             "module",
             path,
-            "is a detector, which can be exported with --format=savedmodel alone: the other runtimes "
-            "have no operation that resizes its images by the mean of areas, and none that cuts out its boxes",
+            "is a detector, which can be exported with --format=savedmodel alone: the other"
+            " runtimes have no operation that resizes its images by the mean of areas, and none"
+            " that cuts out its boxes",
         )
     is_classifier = tf.io.gfile.exists(os.path.join(path, "classifier.json"))
     card = None if is_classifier else find_card(path)
@@ -204,8 +205,9 @@ def check_installed(format: str) -> None:
         raise ConfigError(
             "format",
             "onnx",
-            f"needs {' and '.join(missing)}, which this environment does not have; install cpc_tf with "
-            'its extra for ONNX: pip install "cpc_tf[classic-onnx]" or "cpc_tf[current-onnx]"',
+            f"needs {' and '.join(missing)}, which this environment does not have; install cpc_tf"
+            ' with its extra for ONNX: pip install "cpc_tf[classic-onnx]" or'
+            ' "cpc_tf[current-onnx]"',
         )
     # TensorFlow with Keras 3 has Keras 2 in another package.
     if format == KERAS3 and not keras2.__name__.startswith("tf_keras"):

@@ -75,7 +75,8 @@ def decoded(
             (
                 refused,
                 lambda: tf.constant(
-                    "has 16 bits, and the model knows no range of their values: scale them to 8 bits"
+                    "has 16 bits, and the model knows no range of their values: scale them to 8"
+                    " bits"
                 ),
             ),
             (

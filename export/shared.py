@@ -158,7 +158,8 @@ def result_of_ended(workdir: str, task: str) -> dict[str, Any]:
         raise ConfigError(
             "workdir",
             workdir,
-            f"has no result.json; let `cpc-tf {task}` end, and name its --workdir, not the directory of a phase in it",
+            f"has no result.json; let `cpc-tf {task}` end, and name its --workdir, not the"
+            " directory of a phase in it",
         )
     return result
 

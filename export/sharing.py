@@ -78,4 +78,7 @@ def write(format: str, module: str, directory: str, name: str) -> str:
     about |= {"fineTunable": kind == "encoder", "trainingData": []}
     write_file(os.path.join(directory, "model-metadata.json"), to_json(model))
     write_file(os.path.join(instance, "model-instance-metadata.json"), to_json(about))
-    return f"kaggle models create -p DIRECTORY, then kaggle models variations create -p DIRECTORY/{INSTANCE}"
+    return (
+        "kaggle models create -p DIRECTORY, then kaggle models variations create -p"
+        f" DIRECTORY/{INSTANCE}"
+    )

@@ -58,7 +58,10 @@ def hand_table(name: str) -> str:
     """One of them, and where its figures come from."""
     found = by_hand()[name]
     link = "[recorded by hand](studies/by_hand.json)"
-    source = f"`measured:` `{found['command']}`; {link}; {found['runs']}; {found['machine']}, {found['date']}."
+    source = (
+        f"`measured:` `{found['command']}`; {link}; {found['runs']}; {found['machine']},"
+        f" {found['date']}."
+    )
     return f"{markdown(found['columns'], found['rows'])}\n\n{source}"
 
 

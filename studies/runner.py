@@ -174,7 +174,9 @@ def _step(steps: Sequence[tuple[Command, str]], slot: Slot) -> str:
     """
     command, made = steps[-1]
     wanted = [command for command, _ in steps]
-    beside = f"{os.path.dirname(made)}-{os.path.basename(made)}.commands"  # not in the folder, which may be a module
+    beside = (  # not in the folder, which may be a module
+        f"{os.path.dirname(made)}-{os.path.basename(made)}.commands"
+    )
     os.makedirs(os.path.dirname(beside) or ".", exist_ok=True)
     with open(beside, "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

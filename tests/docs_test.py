@@ -59,7 +59,10 @@ def test_commands_parse(page, monkeypatch):
 def test_commands_are_found():
     found = {module for text in PAGES.values() for module, _ in commands(text)}
     assert found >= {f"cpc_tf.{name}" for name in COMMANDS}
-    text = "until cpc-tf pretrain --workdir=$B/x \\\n   --seed=3; do # no\n `python -m export --step=1` --x"
+    text = (
+        "until cpc-tf pretrain --workdir=$B/x \\\n   --seed=3; do # no\n `python -m export"
+        " --step=1` --x"
+    )
     assert list(commands(text)) == [
         ("cpc_tf.pretrain", ["--workdir=$B/x", "--seed=3"]),
         ("export", ["--step=1"]),

@@ -31,8 +31,10 @@ ALLOWED = {
     "label": SHARED | {"classify", "drawing"},
     "report": SHARED | {"drawing", "pretrain", "linear", "efficient", "detect"},
     "export": SHARED | {"boxes", "classify", "pretrain", "linear", "efficient", "detect"},
-    "use": SHARED
-    | {"drawing", "boxes", "detect", "classify", "pretrain", "linear", "efficient", "export"},
+    "use": (
+        SHARED
+        | {"drawing", "boxes", "detect", "classify", "pretrain", "linear", "efficient", "export"}
+    ),
 }
 BINARY = set(ALLOWED) - {"export"}
 
@@ -133,8 +135,10 @@ def test_no_file_imports_itself_around_a_circle():
     """Folders of a package, too: each file can be read after those that it imports."""
     files = modules()
     edges = {
-        name: {full if full in files else full.rpartition(".")[0] for full in imports(tree)}
-        & set(files) - {name}
+        name: (
+            {full if full in files else full.rpartition(".")[0] for full in imports(tree)}
+            & set(files) - {name}
+        )
         for name, tree in files.items()
     }
     graphlib.TopologicalSorter(edges).prepare()  # raises CycleError, which names the circle

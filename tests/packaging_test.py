@@ -15,7 +15,10 @@ import cpc_tf
 from tests.binaries import ROOT
 
 pytestmark = pytest.mark.slow
-BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
+BUILD = (
+    "import sys; from setuptools import build_meta; print(getattr(build_meta,"
+    " sys.argv[1])(sys.argv[2]))"
+)
 
 
 def build(what, source, output):

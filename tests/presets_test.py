@@ -110,7 +110,8 @@ WANTED = {
     },
     # exp_configs/la_final.json of github.com/neuroailab/LocalAggregation, for a ResNet-50.
     "imagenet/pretrain_local_aggregation": flags(
-        "--local_aggregation_clusterings=10 --local_aggregation_clusters=30000 --local_aggregation_background=4096"
+        "--local_aggregation_clusterings=10 --local_aggregation_clusters=30000"
+        " --local_aggregation_background=4096"
     ),
     # Doersch and Zisserman 2017: ResNet-101 up to its third stack.
     **{

@@ -152,9 +152,11 @@ def build_operations(room: str) -> None:
         {name: lambda name=name: int(not libraries[name].build()) for name in libraries}, room
     ):
         print(
-            built.output
-            if built.status
-            else f"C++ operations of {built.name}: {built.cpu:.0f} CPU s",
+            (
+                built.output
+                if built.status
+                else f"C++ operations of {built.name}: {built.cpu:.0f} CPU s"
+            ),
             flush=True,
         )
 
@@ -270,7 +272,8 @@ def report_budget(
         print(f"{row:24}{cpu / slower:7.0f}{cpu:7.0f}{budget[row]:8.0f}{size:6.1f}{note}")
     if over:
         print(
-            f"Over budget: {', '.join(over)}. The dearest tests there, in CPU seconds of the budget:"
+            f"Over budget: {', '.join(over)}. The dearest tests there, in CPU seconds of the"
+            " budget:"
         )
         own = [
             price

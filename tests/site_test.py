@@ -17,9 +17,13 @@ from website import flags, links
 
 
 def test_links_to_files_outside_docs_stay_on_the_site():
-    text = "[a](../flags/README.md#presets) ![b](images/b.png) [c](#d) [e](https://e.org) [f](../studies/by_hand.json)"
-    assert links.rewritten(text, "docs/results.md") == (
-        "[a](repository/flags/README.md#presets) ![b](images/b.png) [c](#d) [e](https://e.org) "
+    text = (
+        "[a](../flags/README.md#presets) ![b](images/b.png) [c](#d) [e](https://e.org)"
+        " [f](../studies/by_hand.json)"
+    )
+    assert (
+        links.rewritten(text, "docs/results.md")
+        == "[a](repository/flags/README.md#presets) ![b](images/b.png) [c](#d) [e](https://e.org) "
         "[f](repository/studies/by_hand.json)"
     )
     assert (
@@ -78,7 +82,10 @@ def test_the_flag_reference_says_what_settings_say():
         "| `--kind` | `round` | `round`, `square` | Which form |",
         "## Inner",
         "How it looks.",
-        "| `--width` | `4` | whole number, at least 1, at most 8; px | How wide. Source: Sec. 4.1 |",
+        (
+            "| `--width` | `4` | whole number, at least 1, at most 8; px | How wide. Source: Sec."
+            " 4.1 |"
+        ),
         r"| `--kinds` | `a\|b` | text | Which &lt;kinds> |",
     ]
 

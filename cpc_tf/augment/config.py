@@ -16,19 +16,21 @@ class AugmentConfig(Settings):
 
     augment: str = setting(
         "full",
-        "Policy of the patch augmentation. 'none'; 'v1': CPC v1's jitter and grey; 'colour_drop': jitter and colour "
-        "dropping; 'full': appendix A; 'small_patches': appendix A without AutoAugment and grey, and with less hue",
+        "Policy of the patch augmentation. 'none'; 'v1': CPC v1's jitter and grey; 'colour_drop':"
+        " jitter and colour dropping; 'full': appendix A; 'small_patches': appendix A without"
+        " AutoAugment and grey, and with less hue",
         choices=tuple(operations.POLICIES),
     )
     augment_changes: str = setting(
         "",
-        "Changes of entries of the policy --augment, e.g. 'grey=0,distort.hue=0.05': a probability under the name of "
-        "its operation, a range under OPERATION.RANGE (docs/augmentation.md lists them)",
+        "Changes of entries of the policy --augment, e.g. 'grey=0,distort.hue=0.05': a probability"
+        " under the name of its operation, a range under OPERATION.RANGE (docs/augmentation.md"
+        " lists them)",
     )
     augment_engine: str = setting(
         "auto",
-        "Engine of the patch augmentation. 'native': our C++ op; 'reference': TensorFlow, slow; 'auto': native if it "
-        "can be built and has all operations of the policy",
+        "Engine of the patch augmentation. 'native': our C++ op; 'reference': TensorFlow, slow;"
+        " 'auto': native if it can be built and has all operations of the policy",
         choices=("auto", "reference", "native"),
         free_on_resume=True,
     )
@@ -41,8 +43,8 @@ class AugmentConfig(Settings):
             raise ConfigError(f"{changes}: {error}") from None
         if policy.chosen and not policy.among:
             raise ConfigError(
-                f"{changes}: --augment={self.augment} has no primitives to choose {policy.chosen} from; add some, e.g. "
-                "invert=1"
+                f"{changes}: --augment={self.augment} has no primitives to choose {policy.chosen}"
+                " from; add some, e.g. invert=1"
             )
         if self.augment_engine == "native" and self._not_native:
             raise ConfigError(

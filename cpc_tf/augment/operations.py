@@ -122,8 +122,8 @@ CHOSEN = "autoaugment"  # the entry that holds how many primitives are chosen
 
 # Cubuk et al. 2018, table 6: its operations without Cutout and SamplePairing. The order is part of every recipe.
 AUTOAUGMENT = dict.fromkeys(
-    "shear_x shear_y translate_x translate_y rotate auto_contrast invert equalize solarize posterize contrast color "
-    "brightness sharpness".split(),
+    "shear_x shear_y translate_x translate_y rotate auto_contrast invert equalize solarize"
+    " posterize contrast color brightness sharpness".split(),
     1,
 )
 
@@ -227,7 +227,8 @@ def parse_changes(text: str) -> dict[str, float]:
             close = difflib.get_close_matches(entry, rules, 1, 0.5)
             near = f"did you mean {close[0]}? " if close else ""
             raise ValueError(
-                f"{entry}: no operation or range has this name; {near}docs/augmentation.md lists them"
+                f"{entry}: no operation or range has this name; {near}docs/augmentation.md lists"
+                " them"
             )
         rule = rules[entry]
         try:
@@ -238,7 +239,8 @@ def parse_changes(text: str) -> dict[str, float]:
         if not is_within or (rule.integer and value % 1):
             kind = "a whole number" if rule.integer else "a number"
             raise ValueError(
-                f"{entry}={number}: must be {kind}, at least {rule.minimum:g} and at most {rule.maximum:g}"
+                f"{entry}={number}: must be {kind}, at least {rule.minimum:g} and at most"
+                f" {rule.maximum:g}"
             )
     return changes
 

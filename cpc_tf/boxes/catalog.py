@@ -78,8 +78,8 @@ def _builder(data: DataConfig) -> tfds.core.DatasetBuilder:
     if name == "voc":
         return datasets.find(data.dataset, data.data_dir)
     raise ConfigError(
-        f"--dataset={data.dataset}: has no known boxes; try collages, voc/2007, voc:PATH, coco:PATH, yolo:PATH or "
-        "csv:PATH"
+        f"--dataset={data.dataset}: has no known boxes; try collages, voc/2007, voc:PATH,"
+        " coco:PATH, yolo:PATH or csv:PATH"
     )
 
 
@@ -165,7 +165,8 @@ def read(data: DataConfig) -> Annotated:
     if not folder.images.keys() & annotations.keys():
         problem = f"none of its {len(folder.images)} images {folder.format.annotated}"
         raise ConfigError(
-            f"{data.flag}: {problem}; {layout.other_format(data, folder.root) or folder.format.known}"
+            f"{data.flag}: {problem};"
+            f" {layout.other_format(data, folder.root) or folder.format.known}"
         )
     alone = [key for key in annotations if key not in folder.images]
     message = "%d of %d annotations have the name of no image and are left out: %s"
@@ -308,7 +309,10 @@ def _usable(
     described = [f"{table.keys[row]} ({why})" for row, why in bad.items()]
     remedy = "remove them from the list or repair them"
     if _NO_ANNOTATION in bad.values():
-        remedy += ", or take those with no annotation for images without objects by --negatives_without_xml"
+        remedy += (
+            ", or take those with no annotation for images without objects by"
+            " --negatives_without_xml"
+        )
     check.leave_out(data.flag, described, f"{len(rows)} images", "cannot be used", remedy)
 
     # The summary does not tell of other lists, which may share its images.

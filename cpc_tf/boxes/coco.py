@@ -24,8 +24,10 @@ from cpc_tf.data.config import DataConfig
 
 FORMAT = Format(
     name="COCO",
-    known="known are annotations/instances_NAME.json beside folders of images; a JSON file beside the images in each "
-    "of train, valid and test; and coco:FILE.json",
+    known=(
+        "known are annotations/instances_NAME.json beside folders of images; a JSON file beside the"
+        " images in each of train, valid and test; and coco:FILE.json"
+    ),
     annotated="is in a JSON file",
     incomplete="no known category_id, or neither a bbox of four numbers nor a polygon",
     mistaken="bbox is x, y, width and height in pixels, not two corners",
@@ -58,7 +60,10 @@ def read(data: DataConfig) -> Annotated:
     read_files = {file: content for file, content in contents.items() if _is_coco(content)}
     others = [file for file in files if file not in read_files]
     if others and not read_files:
-        what = "are labelme's, one for each image, which are not read; convert them, e.g. with labelme2coco"
+        what = (
+            "are labelme's, one for each image, which are not read; convert them, e.g. with"
+            " labelme2coco"
+        )
         what = (
             what if all(map(_is_labelme, contents.values())) else f"are not COCO's; {FORMAT.known}"
         )
@@ -217,8 +222,9 @@ class _Finder:
             return None
         if path not in paths and len(same) > 1:
             raise ConfigError(
-                f"{self._flag}: {shown(name)} in the JSON file of {split} may be {' or '.join(same[:2])}; put the "
-                "folder into its file_name, or take away the images that are not meant"
+                f"{self._flag}: {shown(name)} in the JSON file of {split} may be"
+                f" {' or '.join(same[:2])}; put the folder into its file_name, or take away the"
+                " images that are not meant"
             )
         file = self._images[path]
         if file not in self.keys:
@@ -252,8 +258,9 @@ def _add(
         if first_number != number:
             called = name if first_name == name else f"{first_name} and {name}"
             raise ConfigError(
-                f"{data.flag}: in {file} the images of the ids {first_number} and {number} are one file, {called}; "
-                "give each image its own file_name, with its folder if names repeat, or remove one of the two"
+                f"{data.flag}: in {file} the images of the ids {first_number} and {number} are one"
+                f" file, {called}; give each image its own file_name, with its folder if names"
+                " repeat, or remove one of the two"
             )
         if key_of.setdefault(number, key or name) != (key or name):
             pair = f"{named[key_of[number]][0]} and {name}"
@@ -324,7 +331,8 @@ def _class_of(
         if classes.setdefault(number, name) != name:
             pair = f"{classes[number]} and {name}"
             raise ConfigError(
-                f"{data.flag}: in {file} the categories {pair} have one id, {number}; give each its own"
+                f"{data.flag}: in {file} the categories {pair} have one id, {number}; give each"
+                " its own"
             )
     boxes = collections.Counter(_text(thing.get("category_id")) for thing in content["annotations"])
     id_of: dict[str, str] = {}
@@ -333,8 +341,8 @@ def _class_of(
         if other != number:
             pair = f"{other} ({boxes[other]} boxes) and {number} ({boxes[number]} boxes)"
             raise ConfigError(
-                f"{data.flag}: in {file} the categories of the ids {pair} are both called {shown(name)}; rename one, "
-                "or give their boxes one id"
+                f"{data.flag}: in {file} the categories of the ids {pair} are both called"
+                f" {shown(name)}; rename one, or give their boxes one id"
             )
     return classes
 

@@ -13,7 +13,10 @@ area = functools.partial(count, unit="px", maximum=10_000**2)
 
 def canvas_side(which: str) -> int:
     """Returns the setting of a side of the canvas."""
-    about = "of the canvas; an image that does not fit on it is shrunk further; 0: it follows from your boxes"
+    about = (
+        "of the canvas; an image that does not fit on it is shrunk further; 0: it follows from your"
+        " boxes"
+    )
     return side(0, f"{which} {about}", minimum=0, derived=True)
 
 
@@ -28,8 +31,9 @@ class CanvasConfig(Settings):
     test_area: int = area(300_000, "Area of a test image, before --area_scale")
     area_scale: float = setting(
         0.0,
-        "How large images are shown: at 1 with 150,000 to 450,000 px (height times width), in the test with 300,000 "
-        "px, at 0.5 with half as many; 0: as large as half of your images fit on the canvas",
+        "How large images are shown: at 1 with 150,000 to 450,000 px (height times width), in the"
+        " test with 300,000 px, at 0.5 with half as many; 0: as large as half of your images fit on"
+        " the canvas",
         minimum=0,
         maximum=1e4,
         derived=True,
@@ -70,7 +74,8 @@ class CanvasConfig(Settings):
             if area > self.canvas_height * self.canvas_width > 0:
                 most = self.canvas_height * self.canvas_width / getattr(self, name)
                 raise ConfigError(
-                    f"--area_scale={self.area_scale:g}: images of {area:.0f} px are more than the "
-                    f"{self.canvas_height} x {self.canvas_width} px of --canvas_height and --canvas_width; 1 is "
-                    f"{getattr(self, name)} px, at most {most:.3g} fits, and 0 takes what fits your images"
+                    f"--area_scale={self.area_scale:g}: images of {area:.0f} px are more than the"
+                    f" {self.canvas_height} x {self.canvas_width} px of --canvas_height and"
+                    f" --canvas_width; 1 is {getattr(self, name)} px, at most {most:.3g} fits, and"
+                    " 0 takes what fits your images"
                 )

@@ -18,8 +18,10 @@ from cpc_tf.data.config import DataConfig
 
 FORMAT = Format(
     name="a table",
-    known="known are CSV files with the columns filename,width,height,class,xmin,ymin,xmax,ymax, one for each split, "
-    "beside or above the images; and csv:FILE.csv",
+    known=(
+        "known are CSV files with the columns filename,width,height,class,xmin,ymin,xmax,ymax, one"
+        " for each split, beside or above the images; and csv:FILE.csv"
+    ),
     annotated="is in a table",
     incomplete="no class or no four numbers",
     mistaken="xmin,ymin,xmax,ymax are two corners in pixels of the image itself",

@@ -130,7 +130,10 @@ def place(
     sides = np.tile(shown, 2)[owner]
     beyond = (over > np.maximum(_ROUNDING, OVERSHOOT * sides)).any(1)
     slightly = (over > np.maximum(_ROUNDING, _ROUNDED_PART * sides)).any(1) & ~beyond
-    message = f"%d of %d boxes reach beyond their images by up to {100 * OVERSHOOT:g} %% and are cut off at the border: %s"
+    message = (
+        f"%d of %d boxes reach beyond their images by up to {100 * OVERSHOOT:g} %% and are cut off"
+        " at the border: %s"
+    )
     warn(root, message, [files[index] for index in owner[numbered & slightly]], len(raw))
     repair = f"repair or remove them; in {format.name}'s format {format.mistaken}"
     for bad, problem, remedy, done in (
@@ -225,11 +228,15 @@ def _check_sizes(flag, files, annotated, shown, differ):
         return
     ratios = shown[differ] / annotated[differ]
     factor = float(np.median(ratios))
-    remedy = "take the images that the boxes were drawn on, or remove sizes that are wrong from the annotations"
+    remedy = (
+        "take the images that the boxes were drawn on, or remove sizes that are wrong from the"
+        " annotations"
+    )
     if (np.abs(shown[differ] - factor * annotated[differ]) <= _ROUNDING).all():
         remedy = (
-            f"all of these are {factor:.4g} times as large as in their annotations: they were resized after their "
-            f"boxes were drawn; {remedy}, or multiply boxes and sizes by {factor:.4g}"
+            f"all of these are {factor:.4g} times as large as in their annotations: they were"
+            f" resized after their boxes were drawn; {remedy}, or multiply boxes and sizes by"
+            f" {factor:.4g}"
         )
     pairs = zip(differ.tolist(), shown[differ].tolist(), annotated[differ].tolist())
     named = [

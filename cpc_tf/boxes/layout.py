@@ -208,7 +208,10 @@ def format_of(path: str) -> tuple[str, str]:
     if len(own) == 1:
         return next(iter(own.items()))
     if not own:
-        problem = f"none of its {len(image_keys)} images has an XML or text file of its name, and no JSON or table of "
+        problem = (
+            f"none of its {len(image_keys)} images has an XML or text file of its name, and no JSON"
+            " or table of "
+        )
         problem += "boxes is there"
         raise ConfigError(
             f"{flag}: {problem}; docs/detection.md shows the layouts of VOC, COCO, YOLO and CSV"
@@ -366,6 +369,9 @@ def _by_key(root, names, kind):
     name_of = {}
     again = [name for name in names if name_of.setdefault(key(name), name) != name]
     if again:
-        message = "%s: %d %s are left out, since others have their names but for the ending or such folders: %s"
+        message = (
+            "%s: %d %s are left out, since others have their names but for the ending or such"
+            " folders: %s"
+        )
         logging.warning(message, root, len(again), kind, listed(again))
     return name_of

@@ -21,8 +21,11 @@ from cpc_tf.data.config import DataConfig
 
 FORMAT = Format(
     name="VOC",
-    known="known are JPEGImages and Annotations (or images and annotations), with or without lists "
-    "ImageSets/Main/NAME.txt; images and VOC's XML files side by side; and both in folders train, valid and test",
+    known=(
+        "known are JPEGImages and Annotations (or images and annotations), with or without lists"
+        " ImageSets/Main/NAME.txt; images and VOC's XML files side by side; and both in folders"
+        " train, valid and test"
+    ),
     annotated="has an XML file of its name",
     incomplete="no name or no <bndbox> of four numbers",
     mistaken="<bndbox> has two corners in pixels of the image itself, not a width and a height",
@@ -95,7 +98,8 @@ def lists(root: str, class_names: Sequence[str], files: Iterable[str] = ()) -> d
     for top in sorted(tops):
         if tf.io.gfile.isdir(f"{root}/{top}/{_PARENT}"):
             raise ConfigError(
-                f"{root}/{top}/{_PARENT}: lists are read at the top of PATH; --dataset=voc:{root}/{top}"
+                f"{root}/{top}/{_PARENT}: lists are read at the top of PATH;"
+                f" --dataset=voc:{root}/{top}"
             )
     at_top = layout.lists_in(root).items()
     return {name: path for name, path in at_top if layout.is_split(name)}

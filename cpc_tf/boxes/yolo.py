@@ -28,11 +28,17 @@ from cpc_tf.data.config import DataConfig
 
 FORMAT = Format(
     name="YOLO",
-    known="known are images/*.jpg and labels/*.txt, with or without folders train, val and test in or around them; "
-    "and images and text files side by side; data.yaml, classes.txt or obj.names has the names of the classes",
+    known=(
+        "known are images/*.jpg and labels/*.txt, with or without folders train, val and test in or"
+        " around them; and images and text files side by side; data.yaml, classes.txt or obj.names"
+        " has the names of the classes"
+    ),
     annotated="has a text file of its name",
     incomplete="no class of the list or no four numbers from 0 to 1",
-    mistaken="a line has the centre, width and height of a box in parts of the image as shown, not two corners",
+    mistaken=(
+        "a line has the centre, width and height of a box in parts of the image as shown, not two"
+        " corners"
+    ),
     in_pixels=False,
     negatives=True,
     place=lambda boxes, size: geometry.clipped((boxes * np.tile(size, 2)).astype(np.float32), size),
@@ -78,7 +84,8 @@ def read(data: DataConfig) -> Annotated:
     if 2 * large > total:
         problem = f"{large} of {total} boxes have numbers above 1"
         raise ConfigError(
-            f"--dataset={data.dataset}: {problem}; YOLO's boxes are in parts of the image, not in pixels"
+            f"--dataset={data.dataset}: {problem}; YOLO's boxes are in parts of the image, not in"
+            " pixels"
         )
     polygons = [key for key, each in rows.items() if each.polygons]
     warn(

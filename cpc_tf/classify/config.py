@@ -42,8 +42,9 @@ class ClassifyConfig(Settings):
     data: LabelledConfig = LabelledConfig()
     encoder: str = setting(
         "imagenette_128px",
-        "Encoder whose features are classified: a released one by its name, a module of cpc-tf export, or another "
-        "TF-Hub module of images; 'random:MODULE': the untrained copy of one of ours; 'pixels': none",
+        "Encoder whose features are classified: a released one by its name, a module of cpc-tf"
+        " export, or another TF-Hub module of images; 'random:MODULE': the untrained copy of one of"
+        " ours; 'pixels': none",
         compared=False,
     )
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its features")
@@ -52,20 +53,22 @@ class ClassifyConfig(Settings):
     )
     class_weights: str = setting(
         NONE,
-        "How much the images of a class count. 'none': all images count alike; 'balanced': all classes do, for "
-        "rare classes that matter as much as frequent ones",
+        "How much the images of a class count. 'none': all images count alike; 'balanced': all"
+        " classes do, for rare classes that matter as much as frequent ones",
         choices=(NONE, BALANCED),
     )
     most_unlabelled: int = count(
         2000,
-        "Maximum number of unlabelled images, of --labelled or --unlabelled, for self-training, which is used if "
-        "cross-validation is better with it; only with up to 1,000 labels, one an image. 0: none",
+        "Maximum number of unlabelled images, of --labelled or --unlabelled, for self-training,"
+        " which is used if cross-validation is better with it; only with up to 1,000 labels, one an"
+        " image. 0: none",
         unit="images",
         minimum=0,
     )
     workdir: str = setting(
         "",
-        "Directory for the classifier and its figures, which replace those of a classifier there; empty: none",
+        "Directory for the classifier and its figures, which replace those of a classifier there;"
+        " empty: none",
         free_on_resume=True,
     )
     pictures: str = setting(
@@ -75,7 +78,8 @@ class ClassifyConfig(Settings):
     )
     output: str = setting(
         "",
-        "File of the predictions: .csv, .jsonl (JSON lines) or '-' for CSV on standard output; empty: none",
+        "File of the predictions: .csv, .jsonl (JSON lines) or '-' for CSV on standard output;"
+        " empty: none",
         free_on_resume=True,
     )
     sheet: str = setting(
@@ -85,7 +89,8 @@ class ClassifyConfig(Settings):
     )
     curve: bool = setting(
         False,
-        "Draw the accuracy with 10, 20, 50, ... labels, beside an untrained encoder and pixels; takes --workdir",
+        "Draw the accuracy with 10, 20, 50, ... labels, beside an untrained encoder and pixels;"
+        " takes --workdir",
         free_on_resume=True,
     )
     batch_size: int = count(

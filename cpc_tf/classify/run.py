@@ -109,8 +109,8 @@ def by_people(
         raise ConfigError(
             "labels",
             config.data.labels,
-            f"all but {len(taught.labels)} of its labels are accepted guesses (by=model), which are not learned from; "
-            "give labels of two classes yourself",
+            f"all but {len(taught.labels)} of its labels are accepted guesses (by=model), which are"
+            " not learned from; give labels of two classes yourself",
         )
     if (
         not config.most_unlabelled
@@ -286,13 +286,13 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
     labels = result["num_train_labels"]
     if accepted := result.get("accepted_guesses"):
         yield (
-            f"{accepted:,} accepted guesses (by=model) count as images without labels: they say what a classifier of "
-            f"the {labels:,} labels by people believed already"
+            f"{accepted:,} accepted guesses (by=model) count as images without labels: they say"
+            f" what a classifier of the {labels:,} labels by people believed already"
         )
     if "cross_validation" not in result:
         yield (
-            f"accuracy: not measured, since most classes have fewer than {folds.LEAST} images, or groups of images "
-            "that belong together; label more"
+            f"accuracy: not measured, since most classes have fewer than {folds.LEAST} images, or"
+            " groups of images that belong together; label more"
         )
         return
     if pool := result.get("unlabelled"):
@@ -302,10 +302,16 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
             used = "not learned from, since self-training does not help"
         yield f"{pool['pictures']:,} images without labels: {used}"
     if near := result["nearly_the_same"]:
-        yield f"{near:,} images are nearly the same as others: held out together, and counted once in the interval"
+        yield (
+            f"{near:,} images are nearly the same as others: held out together, and counted once in"
+            " the interval"
+        )
     if conflicts := result["conflicts"]:
         pairs = ", ".join(f"{name} ({other})" for name, other in conflicts[:3])
-        yield f"{len(conflicts):,} images have another class than one that is nearly the same, e.g. {pairs}"
+        yield (
+            f"{len(conflicts):,} images have another class than one that is nearly the same, e.g."
+            f" {pairs}"
+        )
     where = (
         f", on the {result['tested']} images that the label page drew at random"
         if result["at_random"]
@@ -314,8 +320,8 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
     yield f"by cross-validation{where}: {kind.described(result)}"
     if result.get("labels_by_page") and not result["at_random"]:
         yield (
-            f"the label page drew fewer than {random_sample.LEAST} of these images at random and chose the others: "
-            "the accuracy on new images may be another one"
+            f"the label page drew fewer than {random_sample.LEAST} of these images at random and"
+            " chose the others: the accuracy on new images may be another one"
         )
     yield from kind.remarks(result)
     if names := result["not_learned"]:
@@ -324,13 +330,16 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
         tested = sum(count["tested"] for count in others)
         rest = f"; of the other classes {right} of {tested} are right" if tested else ""
         yield (
-            "counted as wrong: classes with one image or group, which cannot be learned when it is tested: "
-            f"{listed(names)}{rest}"
+            "counted as wrong: classes with one image or group, which cannot be learned when it is"
+            f" tested: {listed(names)}{rest}"
         )
     if forecast := result.get("forecast"):
         if forecast["tells"]:
             gain = 100 * forecast["gain"]
-            yield f"{2 * labels:,} labels may give about {gain:.0f} points more, by extending the learning curve"
+            yield (
+                f"{2 * labels:,} labels may give about {gain:.0f} points more, by extending the"
+                " learning curve"
+            )
         else:
             yield f"the gain from {2 * labels:,} labels cannot be estimated from {labels:,}"
     if labels >= FINE_TUNING_PAYS and config.encoder != PIXELS:
@@ -339,8 +348,14 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
             for name, value in (("labelled", config.data.labelled), ("labels", config.data.labels))
             if value
         )
-        command = f"cpc-tf efficient --encoder={shlex.quote(config.encoder)} {data} --workdir=runs/mine/efficient"
-        yield f"with {labels:,} labels, fine-tuning the encoder (hours) may give a few points more: {command}"
+        command = (
+            f"cpc-tf efficient --encoder={shlex.quote(config.encoder)} {data}"
+            " --workdir=runs/mine/efficient"
+        )
+        yield (
+            f"with {labels:,} labels, fine-tuning the encoder (hours) may give a few points more:"
+            f" {command}"
+        )
 
 
 def _write(

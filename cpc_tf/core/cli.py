@@ -170,7 +170,9 @@ _LARGEST_FILE = 2**20  # characters
 # Flags that stand for the flags in a file -> the message without a value.
 _FILES = {
     "-preset": "--preset: name one, e.g. --preset=photos/pretrain; `cpc-tf presets` lists them",
-    "-flagfile": "--flagfile: name a file, e.g. --flagfile=my.flags; a preset is --preset=photos/pretrain",
+    "-flagfile": (
+        "--flagfile: name a file, e.g. --flagfile=my.flags; a preset is --preset=photos/pretrain"
+    ),
 }
 _LONGEST_NAME = 100  # of a flag; absl would look for similar names for minutes
 

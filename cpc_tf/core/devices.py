@@ -47,7 +47,10 @@ def describe(
         flags = _processor_flags()
         widest = next((name for flag, name in vectors.items() if flag in flags), platform.machine())
         count = len(cores())
-        text = f"{here} {'logical CPUs' if here > 1 else 'CPU'} ({widest}, {count} core{'s' * (count > 1)})"
+        text = (
+            f"{here} {'logical CPUs' if here > 1 else 'CPU'} ({widest}, {count}"
+            f" core{'s' * (count > 1)})"
+        )
     replicas = strategy.num_replicas_in_sync
     text += f" in this process, {replicas} in all" * (replicas > here)
     return f"devices: {text}; precision {precision}; XLA {'on' if xla or kind == 'TPU' else 'off'}"
@@ -61,7 +64,10 @@ def unused_gpu() -> str:
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
     if hidden or tf.config.list_physical_devices("GPU") or not has_driver():
         return ""
-    return f"this machine has an NVIDIA driver, but TensorFlow finds no GPU and computes on the CPU: {_remedy()}"
+    return (
+        "this machine has an NVIDIA driver, but TensorFlow finds no GPU and computes on the CPU:"
+        f" {_remedy()}"
+    )
 
 
 def slow_precision(strategy: tf.distribute.Strategy, precision: str) -> str:
@@ -72,8 +78,8 @@ def slow_precision(strategy: tf.distribute.Strategy, precision: str) -> str:
     if precision == "float32" or not on_cpu or not has or "avx512f" in has:
         return ""
     return (
-        f"--precision={precision}: this processor has no AVX-512 and emulates it; a run with --precision=float32 takes "
-        "about 0.3 of the time here, and rounds otherwise"
+        f"--precision={precision}: this processor has no AVX-512 and emulates it; a run with"
+        " --precision=float32 takes about 0.3 of the time here, and rounds otherwise"
     )
 
 
@@ -127,7 +133,8 @@ def main() -> None:
     names = gpu_names()
     if not names:
         sys.exit(
-            f"error: TensorFlow {tf.__version__} finds no GPU: {_remedy()}; make GPU=0 sets up without"
+            f"error: TensorFlow {tf.__version__} finds no GPU: {_remedy()}; make GPU=0 sets up"
+            " without"
         )
     for index, name in enumerate(names):
         try:
@@ -143,12 +150,13 @@ def _remedy() -> str:
         importlib.metadata.version("nvidia-cudnn-cu12")
     except importlib.metadata.PackageNotFoundError:
         return (
-            f"CUDA's libraries are missing; install them with `make GPU=1` or pip install \"tensorflow[and-cuda]=="
+            f"CUDA's libraries are missing; install them with `make GPU=1` or pip install"
+            f' "tensorflow[and-cuda]=='
             f'{tf.__version__}"'
         )
     return (
-        "CUDA's libraries are installed; the driver must be 525.60 or newer (nvidia-smi shows it), and "
-        "`TF_CPP_MIN_LOG_LEVEL=0 python -m cpc_tf.core.devices` shows TensorFlow's reason"
+        "CUDA's libraries are installed; the driver must be 525.60 or newer (nvidia-smi shows it),"
+        " and `TF_CPP_MIN_LOG_LEVEL=0 python -m cpc_tf.core.devices` shows TensorFlow's reason"
     )
 
 

@@ -121,7 +121,8 @@ class Library:
                 os.replace(library, path)  # other processes never see half a library
         except OSError as error:
             raise BuildError(
-                f"cannot run {compiler} or write to {path.parent} (CPC_TF_CACHE names another folder): {error}"
+                f"cannot run {compiler} or write to {path.parent} (CPC_TF_CACHE names another"
+                f" folder): {error}"
             ) from error
         return path
 

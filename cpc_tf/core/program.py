@@ -166,5 +166,6 @@ def _presets(words: Sequence[str]) -> None:
         header = cli.preset_header(name)
         print(f"{name}\n    {header.what}\n    Cost: {header.cost}")
     print(
-        "\n`cpc-tf presets NAME` prints one. Use: cpc-tf pretrain --preset=photos/pretrain --workdir=runs/first"
+        "\n`cpc-tf presets NAME` prints one. Use: cpc-tf pretrain --preset=photos/pretrain"
+        " --workdir=runs/first"
     )

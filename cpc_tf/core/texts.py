@@ -9,7 +9,10 @@ from typing import Any
 
 # How flags name images.
 STDOUT = "-"  # value of a flag for an output
-PICTURES = "a folder (with all below it), an image, several with commas between them, a .txt file with a path a line, or -"
+PICTURES = (
+    "a folder (with all below it), an image, several with commas between them, a .txt file with a"
+    " path a line, or -"
+)
 
 _LONGEST_VALUE = 4096  # characters, as of a path
 _SHOWN_VALUE = 80
@@ -114,7 +117,10 @@ def wrong_text(text: str, path: bool = False) -> str:
         return f"at most {_LONGEST_VALUE} characters long"
     # Web handles are not paths; those of buckets are.
     if path and set(text) & set(_PATTERN) and not text.startswith(("http://", "https://")):
-        return f"a path without {' '.join(_PATTERN)}: TensorFlow takes it for a pattern and finds no checkpoint there"
+        return (
+            f"a path without {' '.join(_PATTERN)}: TensorFlow takes it for a pattern and finds no"
+            " checkpoint there"
+        )
     return ""
 
 

@@ -111,7 +111,10 @@ def open_pair(data: DataConfig, test_split: str, validation_split: str = "") -> 
     for part, source in zip(used, sources):
         bare = part.images - sum(part.counts.values())
         if part.counts and bare > 0 and not source.multi_label:
-            reason = f"{bare} of {part.images} images have no label; a classifier needs a split in which all have one"
+            reason = (
+                f"{bare} of {part.images} images have no label; a classifier needs a split in which"
+                " all have one"
+            )
             raise SplitError(part.split, reason, part.flag)
     if all(part.counts for part in used):
         lines = classes.compare(
@@ -122,7 +125,8 @@ def open_pair(data: DataConfig, test_split: str, validation_split: str = "") -> 
                 classes.compare(used[0].counts, part.counts, data.split, part.split, "images")
     else:
         lines = [
-            "whether both splits have the same classes is not known: all records would have to be read"
+            "whether both splits have the same classes is not known: all records would have to be"
+            " read"
         ]
     if all(isinstance(source, folder.FolderSource) for source in sources):
         lines = [*folder.in_both(*sources[:2]), *lines]
@@ -237,7 +241,10 @@ def _described(part):
         objects = f", {sum(part.counts.values())} {part.unit}" if part.unit != "images" else ""
         return f"{start}{objects} of {classes.described(part.counts)}"
     if part.classes:
-        return f"{start} of {part.classes} classes, not counted since all records would have to be read"
+        return (
+            f"{start} of {part.classes} classes, not counted since all records would have to be"
+            " read"
+        )
     reason = f": {part.about.unlabelled}" if part.about.unlabelled else ""
     return f"{start} without labels{reason}"
 
@@ -260,7 +267,8 @@ def _unused(used):
     for name, count in unused.items():
         if names.is_unlabelled(name):
             lines.append(
-                f"not used: {count} images without labels; pre-training takes them by --split={name}"
+                f"not used: {count} images without labels; pre-training takes them by"
+                f" --split={name}"
             )
         else:
             others.append(f"{name} ({count} images)")

@@ -335,8 +335,8 @@ def _reading(path: str) -> Iterator[tf.io.gfile.GFile]:
             yield file
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(
-            f"{path}: cannot be read ({reason(error)}); run the same command again, and remove the file if that does "
-            "not help"
+            f"{path}: cannot be read ({reason(error)}); run the same command again, and remove the"
+            " file if that does not help"
         ) from error
 
 

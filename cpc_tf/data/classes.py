@@ -214,7 +214,10 @@ def match(
         here = {}
         for name in sorted(split_names):
             if names.has_control_characters(name):
-                why = f"its class {quoted(name)} in {split} has a line break or another control character; rename it"
+                why = (
+                    f"its class {quoted(name)} in {split} has a line break or another control"
+                    " character; rename it"
+                )
                 raise ValueError(why)
             key = names.key(name)
             if key in here:
@@ -259,9 +262,9 @@ def compare(
         also = f"; only --split={split} has {listed(only)}" if only else ""
         raise SplitError(
             test_split,
-            f"{unit} of {len(unknown)} {word} that --split={split} has none of, so that they cannot be learned and "
-            f"would all count as errors: {listed(unknown)}{also}; add them to it, rename the {word}, or take the "
-            f"{unit} out of the test",
+            f"{unit} of {len(unknown)} {word} that --split={split} has none of, so that they cannot"
+            f" be learned and would all count as errors: {listed(unknown)}{also}; add them to it,"
+            f" rename the {word}, or take the {unit} out of the test",
             "test_split",
         )
     lines = []

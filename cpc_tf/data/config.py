@@ -28,9 +28,10 @@ class DataConfig(Settings):
 
     dataset: str = setting(
         "photos",
-        "Images to use: 'photos' (embedded photographs), 'photos/N' (N unlabelled crops of them), 'folder:PATH' "
-        "(your own images), 'collages' (embedded, with boxes), 'voc:PATH', 'coco:PATH', 'yolo:PATH', 'csv:PATH' "
-        "(images with boxes in these formats), or the name of a TensorFlow Datasets builder",
+        "Images to use: 'photos' (embedded photographs), 'photos/N' (N unlabelled crops of them),"
+        " 'folder:PATH' (your own images), 'collages' (embedded, with boxes), 'voc:PATH',"
+        " 'coco:PATH', 'yolo:PATH', 'csv:PATH' (images with boxes in these formats), or the name of"
+        " a TensorFlow Datasets builder",
         compared=False,
     )
     data_dir: str = setting(
@@ -40,11 +41,13 @@ class DataConfig(Settings):
     )
     split: str = setting(
         "train",
-        "Part of the dataset to learn from: of a folder the name of a split, else the syntax of TensorFlow Datasets",
+        "Part of the dataset to learn from: of a folder the name of a split, else the syntax of"
+        " TensorFlow Datasets",
     )
     top_folders: str = setting(
         "auto",
-        "What the folders at the top of --dataset=folder:PATH are; auto: splits if they have usual names of splits",
+        "What the folders at the top of --dataset=folder:PATH are; auto: splits if they have usual"
+        " names of splits",
         choices=("auto", "splits", "classes"),
     )
     ambiguous_folders = ASK  # see PicturesConfig, as for the next one
@@ -53,19 +56,20 @@ class DataConfig(Settings):
     draws_test = True  # whether a folder of --labelled without a split to test on gets one
     shuffle_window: int = count(
         16384,
-        "Examples of TensorFlow Datasets that are shuffled together; folders are shuffled as a whole",
+        "Examples of TensorFlow Datasets that are shuffled together; folders are shuffled as a"
+        " whole",
         unit="images",
     )
     sixteen_bit: str = setting(
         RANGE,
-        "How images of 16 bits become 8: 'range' (the range of values in the whole dataset becomes 0 to 255), "
-        "'full' (0 to 65535 does, that is, the upper 8 bits are used)",
+        "How images of 16 bits become 8: 'range' (the range of values in the whole dataset becomes"
+        " 0 to 255), 'full' (0 to 65535 does, that is, the upper 8 bits are used)",
         choices=(RANGE, FULL),
     )
     max_megapixels: float = setting(
         100.0,
-        "Size from which on an image in a folder is left out, by its header alone: a small file can fill the memory; "
-        "predict and exported models have 100",
+        "Size from which on an image in a folder is left out, by its header alone: a small file can"
+        " fill the memory; predict and exported models have 100",
         unit="megapixels",
         above=0,
         maximum=1000,
@@ -103,30 +107,33 @@ class PicturesConfig(DataConfig):
 
     labelled: str = setting(
         "",
-        "Folder of your images, instead of --dataset: one subfolder for each class, or any folder with --labels. "
-        "Without a folder val or test a fifth of each class is the test",
+        "Folder of your images, instead of --dataset: one subfolder for each class, or any folder"
+        " with --labels. Without a folder val or test a fifth of each class is the test",
         compared=False,
     )
     labels: str = setting(
         "",
-        "CSV file with the classes of the images in --labelled, in lines such as pictures/1.jpg,cat; a blank is no "
-        "label yet. Images with the same text in a column named group stay together where a test or a slice is drawn",
+        "CSV file with the classes of the images in --labelled, in lines such as"
+        " pictures/1.jpg,cat; a blank is no label yet. Images with the same text in a column named"
+        " group stay together where a test or a slice is drawn",
     )
     unlabelled: str = setting(
         "",
-        "Folders of images without labels, with commas between them, beside those of --labelled: to pre-train on, or "
-        "for --propagation",
+        "Folders of images without labels, with commas between them, beside those of --labelled: to"
+        " pre-train on, or for --propagation",
     )
     share_records: bool = setting(
         False,
-        "Each of several hosts reads only its share of TensorFlow Datasets' records, another one in each epoch: the "
-        "order then depends on the number of hosts. Of folders each host reads only what it needs anyway",
+        "Each of several hosts reads only its share of TensorFlow Datasets' records, another one in"
+        " each epoch: the order then depends on the number of hosts. Of folders each host reads"
+        " only what it needs anyway",
         compared=False,
     )
     ambiguous_folders: str = setting(
         ASK,
-        "Classes with names such as unknown, other or nan, and class folders without images. 'ask': the run stops; "
-        "'classes': such names are classes; 'left_out': they are not. Folders without images never are",
+        "Classes with names such as unknown, other or nan, and class folders without images. 'ask':"
+        " the run stops; 'classes': such names are classes; 'left_out': they are not. Folders"
+        " without images never are",
         choices=(ASK, CLASSES, LEFT_OUT),
     )
 
@@ -137,7 +144,8 @@ class PicturesConfig(DataConfig):
                 "unlabelled",
                 self.unlabelled,
                 "must be folders with single commas between them, e.g. "
-                "--unlabelled=pictures,more_pictures; a name with a comma stands in quotation marks",
+                "--unlabelled=pictures,more_pictures; a name with a comma stands in quotation"
+                " marks",
             )
 
     @property
@@ -163,8 +171,9 @@ def _mode(images: str) -> str:
     """Returns the setting of the aspect ratio of some images."""
     return setting(
         SQUASH,
-        f"Aspect ratio of {images}: 'squash' (lost, all of the image is in the square), 'crop' (kept, the shorter side "
-        "becomes --resize) or 'pad' (kept, the longer side does, and grey fills the square)",
+        f"Aspect ratio of {images}: 'squash' (lost, all of the image is in the square), 'crop'"
+        " (kept, the shorter side becomes --resize) or 'pad' (kept, the longer side does, and grey"
+        " fills the square)",
         choices=(SQUASH, CROP, PAD),
     )
 
@@ -205,7 +214,8 @@ class GeometryConfig(Settings):
             raise ConfigError(
                 "patch_stride",
                 self.patch_stride,
-                f"the {self.grid} x {self.grid} patches of an image are more than 2 GB; use a larger --patch_stride",
+                f"the {self.grid} x {self.grid} patches of an image are more than 2 GB; use a"
+                " larger --patch_stride",
             )
 
     @property
@@ -225,8 +235,8 @@ class ImageConfig(Settings):
 
     resize: int = side(
         0,
-        "Side of the square that test images are resized to, then cropped; 0: larger than --image_size, in the ratio "
-        "of the encoder's pre-training, else by an eighth",
+        "Side of the square that test images are resized to, then cropped; 0: larger than"
+        " --image_size, in the ratio of the encoder's pre-training, else by an eighth",
         minimum=0,
         derived=True,
     )

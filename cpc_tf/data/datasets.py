@@ -77,7 +77,8 @@ def embedded(
     _, _, count = data.dataset.partition("/")
     if count and not (count.isdecimal() and int(count)):
         raise ConfigError(
-            f"--dataset={data.dataset}: the slash is followed by the number of {unit}, e.g. {example}"
+            f"--dataset={data.dataset}: the slash is followed by the number of {unit}, e.g."
+            f" {example}"
         )
     with quiet():
         made = builder(

@@ -13,7 +13,9 @@ from cpc_tf.data import pillow
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _GIF = b"GIF8"
-_PNG_FIRST = b"\0\0\0\x0dIHDR"  # length and name of the first chunk: width, height, bits of a value and others
+_PNG_FIRST = (  # length and name of the first chunk: width, height, bits of a value and others
+    b"\0\0\0\x0dIHDR"
+)
 # begin of the part with EXIF
 _JPEG_EXIF = b"Exif\0\0"
 _PNG_EXIF = b"eXIf"

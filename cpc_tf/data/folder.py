@@ -157,7 +157,8 @@ def _with_labels(
     beside = np.setdiff1d(np.arange(len(table.names)), np.concatenate([*table.splits.values()]))
     if len(beside):
         notes.append(
-            f"left out: {len(beside)} images beside the folders of splits, e.g. {table.names[beside[0]]}"
+            f"left out: {len(beside)} images beside the folders of splits, e.g."
+            f" {table.names[beside[0]]}"
         )
 
     # A split or classes whose names say that they are none.
@@ -176,8 +177,8 @@ def _with_labels(
         strange += " with a name as for images that have no class yet"
         if labelled:
             raise ConfigError(
-                f"{table.flag}: {strange}; --ambiguous_folders=classes takes such names for classes, "
-                f"--ambiguous_folders=left_out does not{either}"
+                f"{table.flag}: {strange}; --ambiguous_folders=classes takes such names for"
+                f" classes, --ambiguous_folders=left_out does not{either}"
             )
         if in_table or any(names.is_doubtful(name.rpartition("/")[2]) for name in known.doubtful):
             return rows.tolist(), f"{strange} (see --ambiguous_folders)", notes, bare
@@ -205,7 +206,8 @@ def _with_labels(
         counts = known.labels[rows].sum(1).astype(int)
         none = (counts == 0).sum()
         notes.append(
-            f"several labels an image in {split}: {counts.sum()} of {len(counts)}; {none} are of no class"
+            f"several labels an image in {split}: {counts.sum()} of {len(counts)}; {none} are of no"
+            " class"
         )
     return rows.tolist(), "", notes, bare
 
@@ -235,12 +237,14 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     ]
     if pairs:
         lines.append(
-            f"{len(pairs)} test images are copies of files that are learned: {little}: {listed(pairs)}"
+            f"{len(pairs)} test images are copies of files that are learned: {little}:"
+            f" {listed(pairs)}"
         )
     groups = {*table.group_of(learned).values()} & {*table.group_of(tested).values()}
     if shared := [name[row] for row in tested if table.groups[row] in groups]:
         lines.append(
-            f"{len(shared)} test images are of groups that are learned, too: {little}: {listed(shared)}"
+            f"{len(shared)} test images are of groups that are learned, too: {little}:"
+            f" {listed(shared)}"
         )
     labels = [*source.labels().tolist(), *test_source.labels().tolist()]
     return [*lines, *draws.other_labels(table, dict(zip([*learned, *tested], labels)))]

@@ -24,8 +24,8 @@ from cpc_tf.data import check, names, walk
 from cpc_tf.data.config import LEFT_OUT, PicturesConfig
 from cpc_tf.data.table import Table
 
-NO_CLASS = (
-    "no class"  # says that an image has none of the classes; a blank says that it has no label yet
+NO_CLASS = (  # says that an image has none of the classes; a blank says that it has no label yet
+    "no class"
 )
 # {file: its classes; () has no class, None has no label yet}
 FileClasses = dict[str, Optional[tuple[str, ...]]]
@@ -129,13 +129,14 @@ def add(table: Table, data: PicturesConfig) -> Table:
     accepted = np.array([name in matched.accepted for name in pictures], bool)
     if count := int((accepted & np.not_equal(labels, None)).sum()):
         notes.append(
-            f"guesses that a person accepted (by=model in --labels): {count}, which no test is drawn from"
+            f"guesses that a person accepted (by=model in --labels): {count}, which no test is"
+            " drawn from"
         )
     by_page = PERSON in content.by.values()
     if by_page:
         notes.append(
-            "labels given on the page of cpc-tf label, which chose most of the images: a test that is drawn from "
-            "them may state another accuracy than new images have"
+            "labels given on the page of cpc-tf label, which chose most of the images: a test that"
+            " is drawn from them may state another accuracy than new images have"
         )
     return dataclasses.replace(
         table,
@@ -167,7 +168,8 @@ def _notes_on_absent_rows(flag: str, table: Table, content: Content, matched: Ma
     if gone and len(gone) < len(matched.classes) and not matched.elsewhere:
         absent = [row for row in absent if row not in content.by]
         notes.append(
-            f"rows of the page of cpc-tf label whose images are no longer there: {len(gone)}: {listed(gone)}"
+            f"rows of the page of cpc-tf label whose images are no longer there: {len(gone)}:"
+            f" {listed(gone)}"
         )
     problem = f"name no image in {table.root}, {there}"
     check.leave_out(flag, absent, f"{count} rows", problem, "remove or correct them")
@@ -183,8 +185,8 @@ def _notes_on_reading(table: Table, content: Content, matched: Matched) -> list[
         notes.append(f"line 1 of --labels is taken for a header: {matched.title}")
     if matched.cut:
         notes.append(
-            f"rows of --labels are taken for images in {table.root} without their folders, which are "
-            f"nowhere: {listed(matched.cut)}"
+            f"rows of --labels are taken for images in {table.root} without their folders, which"
+            f" are nowhere: {listed(matched.cut)}"
         )
     if unused := [name for name in content.titles if _letters(name) not in _GROUP]:
         notes.append(
@@ -192,8 +194,8 @@ def _notes_on_reading(table: Table, content: Content, matched: Matched) -> list[
         )
     if alike := sharing_words(_class_names(matched.classes)):
         notes.append(
-            f"classes of several words that other classes have, too: {listed(alike)}; each is taken for one class, and "
-            "several classes of an image are written as cat;dog"
+            f"classes of several words that other classes have, too: {listed(alike)}; each is taken"
+            " for one class, and several classes of an image are written as cat;dog"
         )
     return notes
 
@@ -270,14 +272,16 @@ def read(path: str, may_be_empty: bool = False) -> Content:
             others[name] = [csv_text(cells.get(i, "")) for i in rest]
             if name in content_of and columns.boxes:
                 raise ConfigError(
-                    f"{where}: is a table of boxes, with {shown(name)} in lines {line_of[name]} and {number}; --labels "
-                    "has one row of classes for each image, and boxes are read by --boxes=FOLDER"
+                    f"{where}: is a table of boxes, with {shown(name)} in lines {line_of[name]} and"
+                    f" {number}; --labels has one row of classes for each image, and boxes are read"
+                    " by --boxes=FOLDER"
                 )
             if content_of.setdefault(name, content) != content:
                 raise ConfigError(
-                    f"{where}: {shown(name)} has {_text(*content_of[name])} in line {line_of[name]} "
-                    f"and {_text(*content)} in line {number}; keep one, or write several classes as cat;dog; if these "
-                    "are two images in different folders, write the path of each"
+                    f"{where}: {shown(name)} has {_text(*content_of[name])} in line {line_of[name]}"
+                    f" and {_text(*content)} in line {number}; keep one, or write several classes"
+                    " as cat;dog; if these are two images in different folders, write the path of"
+                    " each"
                 )
             line_of.setdefault(name, number)
     except csv.Error as error:
@@ -291,8 +295,8 @@ def read(path: str, may_be_empty: bool = False) -> Content:
     classes = {name: labels for name, (labels, _) in content_of.items()}
     if pair := joined(_class_names(classes)):
         raise ConfigError(
-            f"{where}: the class {shown(pair[0])} joins classes of the table by {pair[1]!a}; write several classes "
-            "with semicolons, cat;dog, and the name of one with _ in its place"
+            f"{where}: the class {shown(pair[0])} joins classes of the table by {pair[1]!a}; write"
+            " several classes with semicolons, cat;dog, and the name of one with _ in its place"
         )
     groups = {}
     for name, (_, group) in content_of.items():
@@ -365,8 +369,8 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
         content = labels, table.groups.get(row, "")
         if content_of.setdefault(name, content) != content:
             raise ConfigError(
-                f"--labels={shown(path)}: {shown(row_of[name])} and {shown(row)} are the same image, {shown(name)}, "
-                f"with {_text(*content_of[name])} and {_text(*content)}"
+                f"--labels={shown(path)}: {shown(row_of[name])} and {shown(row)} are the same"
+                f" image, {shown(name)}, with {_text(*content_of[name])} and {_text(*content)}"
             )
         row_of[name], picture_of[row] = row, name
         if content[1]:
@@ -501,7 +505,8 @@ def _columns_of(path, lines):
             )
         if max(map(len, (files, labels, groups))) > 1:
             raise ConfigError(
-                f"--labels={shown(path)}: its header has several such columns; name two file and label"
+                f"--labels={shown(path)}: its header has several such columns; name two file and"
+                " label"
             )
         if files and groups:
             raise ConfigError(
@@ -511,8 +516,9 @@ def _columns_of(path, lines):
         if len(row) == 2:
             return delimiter, _Columns(0, 1, None, 2, header=False)
     raise ConfigError(
-        f"--labels={shown(path)}: line 1 is {shown(first)}, which is no file and its class with a comma, a semicolon "
-        "or a tab between them; with other columns a header must name them: file,label"
+        f"--labels={shown(path)}: line 1 is {shown(first)}, which is no file and its class with a"
+        " comma, a semicolon or a tab between them; with other columns a header must name them:"
+        " file,label"
     )
 
 
@@ -525,8 +531,8 @@ def _parsed(path, number, row, columns):
     where = f"--labels={shown(path)}: line {number}"
     if len(row) <= max(columns.file, columns.label) or any(row[columns.count :]):
         raise ConfigError(
-            f"{where} has {len(row)} columns, not a file and its class; text with the separator in it needs quotes: "
-            '"a.jpg","cat;dog"'
+            f"{where} has {len(row)} columns, not a file and its class; text with the separator in"
+            ' it needs quotes: "a.jpg","cat;dog"'
         )
     name = csv_text(row[columns.file])
     if not _tidied(name):

@@ -14,8 +14,9 @@ from PIL import Image
 # The files are read by path: skimage.data would download what it does not find.
 _FOLDERS = {"skimage": "data", "sklearn": "datasets/images"}
 _NAMES = (
-    "astronaut.png brick.png camera.png cell.png chelsea.png china.jpg coffee.png coins.png flower.jpg grass.png "
-    "gravel.png hubble_deep_field.jpg ihc.png moon.png motorcycle_left.png page.png retina.jpg rocket.jpg text.png"
+    "astronaut.png brick.png camera.png cell.png chelsea.png china.jpg coffee.png coins.png"
+    " flower.jpg grass.png gravel.png hubble_deep_field.jpg ihc.png moon.png motorcycle_left.png"
+    " page.png retina.jpg rocket.jpg text.png"
 ).split()
 _FILES = [
     ("sklearn" if name in ("china.jpg", "flower.jpg") else "skimage", name) for name in _NAMES

@@ -188,7 +188,8 @@ def _of_python(images: Any) -> Pictures:
         pixels = items[index] = np.asarray(image)
         if pixels.ndim != 3 or pixels.shape[-1] != 3 or 0 in pixels.shape:
             raise ConfigError(
-                f"image {index}: an array of shape {list(pixels.shape)}; must be [height, width, 3], RGB"
+                f"image {index}: an array of shape {list(pixels.shape)}; must be [height, width,"
+                " 3], RGB"
             )
         is_fraction = (
             np.issubdtype(pixels.dtype, np.floating) and pixels.min() >= 0 and pixels.max() <= 1

@@ -241,14 +241,15 @@ def fetching(*sources: Examples) -> Iterator[None]:
     except (tf.errors.OpError, UnicodeDecodeError) as error:
         if changed := [path for source in sources for path in source.changed()]:
             raise ConfigError(
-                f"{listed(changed)}: changed or gone since this run checked the folder of --dataset; put it back, "
-                "and the same command goes on; a training on the files as they are now needs another --workdir"
+                f"{listed(changed)}: changed or gone since this run checked the folder of"
+                " --dataset; put it back, and the same command goes on; a training on the files as"
+                " they are now needs another --workdir"
             ) from error
         if not isinstance(error, (tf.errors.DataLossError, tf.errors.NotFoundError)):
             raise
         if damaged := [path for source in sources for path in source.damaged()]:
             raise ConfigError(
-                f"{listed(damaged)}: cannot be read to the end; move the folder away, and the same command prepares "
-                "--dataset again and goes on"
+                f"{listed(damaged)}: cannot be read to the end; move the folder away, and the same"
+                " command prepares --dataset again and goes on"
             ) from error
         raise

@@ -168,7 +168,8 @@ def _joined(data: PicturesConfig, labelled: Table, unlabelled: dict[str, str]) -
     notes = [f"--unlabelled={data.unlabelled}: {len(free)} images"]
     if twice := len(unlabelled) - len(free):
         notes.append(
-            f"of --unlabelled {twice} images have a label or are a test in --labelled: those of --split are used"
+            f"of --unlabelled {twice} images have a label or are a test in --labelled: those of"
+            " --split are used"
         )
     table = Table(
         root,
@@ -217,7 +218,8 @@ def _common_folder(paths: Iterable[str]) -> str:
     schemes = {folder.partition("://")[0] if "://" in folder else "" for folder in folders}
     if len(schemes) > 1:
         raise ConfigError(
-            "--unlabelled: folders on this machine and in buckets cannot be joined; copy them to one place"
+            "--unlabelled: folders on this machine and in buckets cannot be joined; copy them to"
+            " one place"
         )
     prefix = os.path.commonprefix([f"{folder}/" for folder in folders])
     return prefix[: prefix.rindex("/")]

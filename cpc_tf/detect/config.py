@@ -42,8 +42,8 @@ class BackboneConfig(Settings):
 
     encoder: str = setting(
         "",
-        f"Encoder to fine-tune: {MODULE}; 'random': --backbone with new weights; "
-        "'random:MODULE': the untrained copy of one of our modules; 'graph:MODULE': one of ours as its SavedModel",
+        f"Encoder to fine-tune: {MODULE}; 'random': --backbone with new weights; 'random:MODULE':"
+        " the untrained copy of one of our modules; 'graph:MODULE': one of ours as its SavedModel",
         path=True,
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
@@ -57,7 +57,8 @@ class BackboneConfig(Settings):
     )
     backbone_norm: str = setting(
         "none",
-        "Normalization of --backbone_endpoint; block order 'pre' leaves 'stack1', 'stack2', ... without one",
+        "Normalization of --backbone_endpoint; block order 'pre' leaves 'stack1', 'stack2', ..."
+        " without one",
         choices=("none", "layer", "channel"),
     )
     restore_kernel_norms: bool = setting(
@@ -160,8 +161,8 @@ class HeadConfig(Settings):
     )
     region_head: str = setting(
         "residual",
-        "Head of a region. 'residual': blocks and a mean; 'mlp': linear layers; 'encoder': the encoder's own stacks "
-        "after --backbone_endpoint and a mean",
+        "Head of a region. 'residual': blocks and a mean; 'mlp': linear layers; 'encoder': the"
+        " encoder's own stacks after --backbone_endpoint and a mean",
         choices=("residual", "mlp", "encoder"),
     )
     region_blocks: int = setting(
@@ -211,7 +212,8 @@ class DetectorSgdConfig(Settings):
     )
     encoder_rate_factor: float = setting(
         0.1,
-        "Encoder's learning rate, as a factor of the detector's; with --frozen_epochs both have it in the second phase",
+        "Encoder's learning rate, as a factor of the detector's; with --frozen_epochs both have it"
+        " in the second phase",
         minimum=0,
         maximum=LARGEST,
     )
@@ -241,14 +243,16 @@ class PhasesConfig(Settings):
 
     frozen_epochs: float = setting(
         0.0,
-        "Length of a first phase that trains only the detector; the rest of the run trains both; 0: no such phase",
+        "Length of a first phase that trains only the detector; the rest of the run trains both; 0:"
+        " no such phase",
         unit="epochs",
         minimum=0,
         maximum=1e6,
     )
     held_out: float = setting(
         0.1,
-        "Fraction of the training images held out to choose the length of the second phase; 0: it is as given",
+        "Fraction of the training images held out to choose the length of the second phase; 0: it"
+        " is as given",
         minimum=0,
         maximum=0.9,
     )
@@ -285,8 +289,9 @@ class DetectConfig(Settings):
     workdir: str = run_directory()
     boxes: str = setting(
         "",
-        "Folder of your images and their boxes, instead of --dataset: whether they are VOC's, COCO's, YOLO's or a "
-        "table is found. Without --preset, --preset=boxes/detect is meant, and the rest follows from the data",
+        "Folder of your images and their boxes, instead of --dataset: whether they are VOC's,"
+        " COCO's, YOLO's or a table is found. Without --preset, --preset=boxes/detect is meant, and"
+        " the rest follows from the data",
         compared=False,
     )
     data: DataConfig = DataConfig()

@@ -278,7 +278,8 @@ class FasterRCNN(keras.Model):
         height, width = images.shape[1:3]
         if height is None or width is None or height % self.stride or width % self.stride:
             raise ValueError(
-                f"images of {height}x{width} px: both must be multiples of the stride, {self.stride}"
+                f"images of {height}x{width} px: both must be multiples of the stride,"
+                f" {self.stride}"
             )
         rows = height // self.stride
         columns = width // self.stride
@@ -313,7 +314,8 @@ def _probe(backbone):
         or PROBE % features.shape[1]
     ):
         raise ValueError(
-            f"the backbone turns [1, {PROBE}, {PROBE}, 3] into {features.shape.as_list()}, which is not a feature map"
+            f"the backbone turns [1, {PROBE}, {PROBE}, 3] into {features.shape.as_list()}, which is"
+            " not a feature map"
         )
     return PROBE // features.shape[1], features.shape[-1]
 

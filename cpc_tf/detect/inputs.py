@@ -244,7 +244,10 @@ def described(config: DetectConfig, objects: np.ndarray, derived: bool) -> str:
     nearest = np.abs(np.log(objects[:, None] / np.array(anchors.numbers("anchor_sizes")))).min(1)
     unfit = np.mean(nearest > math.log(_FITS))
     if unfit > _MOST_UNFIT:
-        line += f"; {100 * unfit:.0f} % have no anchor of half to twice their size: an empty --anchor_sizes= fits them"
+        line += (
+            f"; {100 * unfit:.0f} % have no anchor of half to twice their size: an empty"
+            " --anchor_sizes= fits them"
+        )
     return line
 
 
@@ -278,11 +281,17 @@ def origins(
             ("canvas_height", "canvas_width"),
             f"shapes of the images; the middle object has {side:.0f} % of the side of its image",
         ),
-        "area_scale": f"so that an image is shown with about {shown:,.0f} px, height times width: the most with which "
-        "half of the images fit on the canvas",
-        "anchor_sizes": "objects as shown, from the 5th to the 95th percentile, by factors of two at most",
+        "area_scale": (
+            f"so that an image is shown with about {shown:,.0f} px, height times width: the most"
+            " with which half of the images fit on the canvas"
+        ),
+        "anchor_sizes": (
+            "objects as shown, from the 5th to the 95th percentile, by factors of two at most"
+        ),
         "batch_size": pictures,
-        "train_epochs": f"{pictures}: {USUAL.epochs} epochs, of few images {USUAL.least_steps} steps",
+        "train_epochs": (
+            f"{pictures}: {USUAL.epochs} epochs, of few images {USUAL.least_steps} steps"
+        ),
     }
     values = flatten(config)
     for name in open_settings(given):

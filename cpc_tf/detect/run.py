@@ -183,8 +183,9 @@ class LeftOut:
             return None
         self.warned = True
         return (
-            f"step {step}: {record['left_out']:.1f} objects of an image are not learned from, smaller than "
-            "--smallest_box or beyond --max_boxes; a larger --area_scale shows them larger"
+            f"step {step}: {record['left_out']:.1f} objects of an image are not learned from,"
+            " smaller than --smallest_box or beyond --max_boxes; a larger --area_scale shows them"
+            " larger"
         )
 
 
@@ -275,9 +276,9 @@ def divided(source: DetectionSource, part: float, seed: int) -> Parts:
         raise ConfigError(
             "held_out",
             part,
-            f"of {len(names)} training images it makes {len(names) - count} to train on and "
-            f"{count} to choose the length of the second phase on, and one of the two has no object; hold out "
-            "another part, or none by --held_out=0",
+            f"of {len(names)} training images it makes {len(names) - count} to train on and {count}"
+            " to choose the length of the second phase on, and one of the two has no object; hold"
+            " out another part, or none by --held_out=0",
         )
     return Parts(*parts)
 
@@ -394,6 +395,7 @@ def best_length(phases: DetectionPhases, parts: Parts, length: Lengths) -> list[
 def _refuse_other_length(outcome: loop.Outcome, steps: int, workdir: Workdir) -> None:
     if outcome.step != steps:
         raise ConfigError(
-            f"{workdir.path}: has been trained for {outcome.step} steps and should now have {steps}, since the length "
-            "of the run or the best length has changed; take another --workdir"
+            f"{workdir.path}: has been trained for {outcome.step} steps and should now have"
+            f" {steps}, since the length of the run or the best length has changed; take another"
+            " --workdir"
         )

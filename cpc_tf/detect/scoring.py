@@ -367,8 +367,14 @@ def best_score(result: Mapping[str, Any]) -> str:
     """Returns what a result.json recommends, 'best F1 with boxes of a score of 0.6 or more: ...'; '' if it does not."""
     if not (best := result.get("best_f1")):
         return ""
-    precise = f"{best['right']:,} of {best['boxes']:,} boxes right (precision {100 * best['precision']:.1f} %)"
-    found = f"{best['right']:,} of {best['objects']:,} objects found (recall {100 * best['recall']:.1f} %)"
+    precise = (
+        f"{best['right']:,} of {best['boxes']:,} boxes right (precision"
+        f" {100 * best['precision']:.1f} %)"
+    )
+    found = (
+        f"{best['right']:,} of {best['objects']:,} objects found (recall"
+        f" {100 * best['recall']:.1f} %)"
+    )
     return f"best F1 with boxes of a score of {best['score']:g} or more: {precise}, {found}"
 
 

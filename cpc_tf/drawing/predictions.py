@@ -30,9 +30,11 @@ def sample(predictions: Predictions, count: int = EACH) -> dict[str, np.ndarray]
     order = np.argsort(-probabilities, kind="stable")
     rights = np.flatnonzero(right)
     rows = {
-        "right": rights[np.unique(np.linspace(0, len(rights) - 1, count).astype(int))]
-        if len(rights)
-        else rights,
+        "right": (
+            rights[np.unique(np.linspace(0, len(rights) - 1, count).astype(int))]
+            if len(rights)
+            else rights
+        ),
         "wrong, the most confident": order[~right[order]][:count],
         "the least confident": order[::-1][:count],
     }

@@ -72,21 +72,22 @@ class LabelsConfig(Settings):
     )
     held_out: float = setting(
         0.2,
-        "Fraction of these labels held out to select settings and lengths and to calibrate probabilities; 0: none. Not "
-        "used with --validation_split",
+        "Fraction of these labels held out to select settings and lengths and to calibrate"
+        " probabilities; 0: none. Not used with --validation_split",
         minimum=0,
         maximum=0.9,
     )
     validation_split: str = setting(
         "",
-        "Split that is held out in place of --held_out, e.g. 'train[:10000]': its images are trained on with no "
-        "fraction, and its labels are beside --label_fraction, which is of the others. Empty: none",
+        "Split that is held out in place of --held_out, e.g. 'train[:10000]': its images are"
+        " trained on with no fraction, and its labels are beside --label_fraction, which is of the"
+        " others. Empty: none",
         source="App. C.1: about 10k images of the training set",
     )
     refit: bool = setting(
         False,
-        "After the test, train the classifier on all labels, those of the test too, and export that one. The figures "
-        "stay those of the classifier before. Also for a run that has ended",
+        "After the test, train the classifier on all labels, those of the test too, and export that"
+        " one. The figures stay those of the classifier before. Also for a run that has ended",
         free_on_resume=True,
     )
 
@@ -107,17 +108,19 @@ class ClassifierConfig(Settings):
 
     encoder: str = setting(
         "",
-        f"Encoder to classify on: {MODULE}; 'random': --backbone with new weights; "
-        "'pixels': none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained copy "
-        "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32. A "
-        "third-party one may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
+        f"Encoder to classify on: {MODULE}; 'random': --backbone with new weights; 'pixels': none,"
+        " the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained"
+        " copy of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which"
+        " computes in float32. A third-party one may have its range of pixels before it, as"
+        " '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     signature: str = setting(
         "",
-        "Signature of a third-party SavedModel, as 'encode', to classify on frozen; empty: its call",
+        "Signature of a third-party SavedModel, as 'encode', to classify on frozen; empty: its"
+        " call",
     )
     endpoint: str = setting(
         "feature_map",
@@ -125,14 +128,14 @@ class ClassifierConfig(Settings):
     )
     backbone: str = setting(
         "resnet200_v2",
-        "Architecture of the encoder if --encoder is 'pixels' or 'random'. For 'pixels' it may be a list with commas: "
-        "the search tries the first one first and then draws from all",
+        "Architecture of the encoder if --encoder is 'pixels' or 'random'. For 'pixels' it may be a"
+        " list with commas: the search tries the first one first and then draws from all",
         source="App. C.1",
     )
     norm: str = setting(
         "auto",
-        "Norm of --backbone and of the classifier's blocks; auto: batch norm, except that the backbone of "
-        "--encoder=random has the norm of pre-training",
+        "Norm of --backbone and of the classifier's blocks; auto: batch norm, except that the"
+        " backbone of --encoder=random has the norm of pre-training",
         choices=("auto", "layer", "channel", "batch", "none"),
     )
     recompute: bool = setting(
@@ -141,8 +144,8 @@ class ClassifierConfig(Settings):
     )
     head_blocks: int = setting(
         -1,
-        "Residual blocks of the classifier; -1: none if --encoder is 'pixels', else 11, or as many as follow from the "
-        "number of labels if --head_width does",
+        "Residual blocks of the classifier; -1: none if --encoder is 'pixels', else 11, or as many"
+        " as follow from the number of labels if --head_width does",
         source="App. C.2",
         minimum=-1,
         maximum=1000,
@@ -150,8 +153,8 @@ class ClassifierConfig(Settings):
     )
     head_width: int = setting(
         0,
-        "Channels of a block of the classifier; inside it a quarter of these. 0: two blocks of 512, or eleven of 4096 "
-        "with 10,000 labels or more",
+        "Channels of a block of the classifier; inside it a quarter of these. 0: two blocks of 512,"
+        " or eleven of 4096 with 10,000 labels or more",
         source="App. C.2: 4096",
         minimum=0,
         maximum=WIDEST,
@@ -215,8 +218,8 @@ class SgdConfig(Settings):
     encoder_rate: float = rate(1e-4, "Learning rate of the encoder's Adam while fine-tuning")
     encoder_adam: str = setting(
         "paper",
-        "Details of the encoder's Adam while fine-tuning. 'paper': those of pre-training, with clipped gradients and "
-        "averaged weights; 'keras': Keras' defaults",
+        "Details of the encoder's Adam while fine-tuning. 'paper': those of pre-training, with"
+        " clipped gradients and averaged weights; 'keras': Keras' defaults",
         source="App. C.2: the same as previously",
         choices=("paper", "keras"),
     )
@@ -228,30 +231,33 @@ class SgdConfig(Settings):
     )
     drops_at: str = fraction(
         "",
-        "Fractions of the first phase after which its rate drops to a tenth, e.g. '0.5,0.75', in place of a cosine",
+        "Fractions of the first phase after which its rate drops to a tenth, e.g. '0.5,0.75', in"
+        " place of a cosine",
         listed=float,
     )
     patience: int = count(
         0,
-        "Consecutive evaluations without a better held-out score after which the rate drops to a tenth, see "
-        "--rate_drops; fine-tuning ends at once. --train_steps is the maximum. What is trained on more images at the "
-        "end keeps the epochs. 0: lengths as given",
+        "Consecutive evaluations without a better held-out score after which the rate drops to a"
+        " tenth, see --rate_drops; fine-tuning ends at once. --train_steps is the maximum. What is"
+        " trained on more images at the end keeps the epochs. 0: lengths as given",
         source="Sec. 4.2: till convergence",
         minimum=0,
         maximum=1000,
     )
     rate_drops: int = count(
         1,
-        "How often --patience lowers the rate of the first phase before, after as many evaluations more, it ends",
+        "How often --patience lowers the rate of the first phase before, after as many evaluations"
+        " more, it ends",
         minimum=0,
         maximum=10,
     )
     stop_at_loss: float = setting(
         0.0,
-        "When the training loss of the last 100 steps is below this, the rate drops to a tenth, and the frozen phase "
-        "ends 50 steps later; the classifier on all labels goes on from the one that was trained without the held-out "
-        "ones. 0: a fifth of what guessing has, of fewer than 128 labels of --labelled, or where the length follows "
-        "from their number; else there is no such end",
+        "When the training loss of the last 100 steps is below this, the rate drops to a tenth, and"
+        " the frozen phase ends 50 steps later; the classifier on all labels goes on from the one"
+        " that was trained without the held-out ones. 0: a fifth of what guessing has, of fewer"
+        " than 128 labels of --labelled, or where the length follows from their number; else there"
+        " is no such end",
         minimum=0,
         maximum=LARGEST,
         derived=True,
@@ -274,8 +280,8 @@ class SgdConfig(Settings):
     )
     cached_views: int = count(
         -1,
-        "Views of each image that the frozen phase encodes once; 0: encode at each step; -1: 16, but fewer with more "
-        "than 500 labels and none with more than 4,000",
+        "Views of each image that the frozen phase encodes once; 0: encode at each step; -1: 16,"
+        " but fewer with more than 500 labels and none with more than 4,000",
         minimum=-1,
         maximum=10_000,
         derived=True,
@@ -370,7 +376,8 @@ class EfficientConfig(Settings):
             raise ConfigError(
                 "stop_at_loss",
                 self.sgd.stop_at_loss,
-                f"with --patience={self.sgd.patience} the held-out labels end the phase, give only one",
+                f"with --patience={self.sgd.patience} the held-out labels end the phase, give"
+                " only one",
             )
         if self.sgd.stop_at_loss and self.classifier.encoder == PIXELS:
             raise ConfigError(
@@ -399,8 +406,9 @@ class EfficientConfig(Settings):
         flag = f"--propagation={self.propagation.propagation}"
         if whole := PARTS.get(self.data.ref.builder):
             raise ConfigError(
-                f"{flag}: {self.data.flag} has no other images than those with labels; take --dataset={whole[0]} "
-                f"--label_fraction={whole[1]:g}, which learns from its other images without their labels"
+                f"{flag}: {self.data.flag} has no other images than those with labels; take"
+                f" --dataset={whole[0]} --label_fraction={whole[1]:g}, which learns from its other"
+                " images without their labels"
             )
         if self.propagation.propagation == SELF_TRAINING:
             if self.labels.refit:
@@ -411,13 +419,13 @@ class EfficientConfig(Settings):
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:
             raise ConfigError(
-                f"{flag}: a frozen encoder's classifier learns from labels alone; fine-tune with --finetune_steps or "
-                "train all with --encoder=pixels"
+                f"{flag}: a frozen encoder's classifier learns from labels alone; fine-tune with"
+                " --finetune_steps or train all with --encoder=pixels"
             )
         if self.propagation.propagation == "pseudo_labels" and self.sgd.patience:
             raise ConfigError(
-                f"{flag}: their weight rises with the part of the training that is done, which is not known with "
-                f"--patience={self.sgd.patience}; use --patience=0"
+                f"{flag}: their weight rises with the part of the training that is done, which is"
+                f" not known with --patience={self.sgd.patience}; use --patience=0"
             )
         if self.propagation.propagation == "uda" and not self.augment.policy.used:
             raise ConfigError(
@@ -425,7 +433,8 @@ class EfficientConfig(Settings):
             )
         if self.propagation.propagation == "vat" and self.numerics.precision == "float16":
             raise ConfigError(
-                f"{flag}: the gradient of an image is too small for --precision=float16; use bfloat16 or float32"
+                f"{flag}: the gradient of an image is too small for --precision=float16; use"
+                " bfloat16 or float32"
             )
 
     def of_teacher(self) -> "EfficientConfig":

@@ -92,9 +92,13 @@ def choose(config: EfficientConfig, data: FewLabelData) -> tuple[Labels, str]:
     labels = labels.in_split(rows)
     if not validation:
         return labels, ""
-    return labels._replace(fit=labels.chosen), (
-        f"--validation_split={split}: {validation.num_examples} labels beside the {len(labels.chosen)} that are "
-        "learned select settings and lengths; nothing is trained on these images"
+    return (
+        labels._replace(fit=labels.chosen),
+        (
+            f"--validation_split={split}: {validation.num_examples} labels beside the"
+            f" {len(labels.chosen)} that are learned select settings and lengths; nothing is"
+            " trained on these images"
+        ),
     )
 
 

@@ -21,21 +21,22 @@ class PropagationConfig(Settings):
 
     propagation: str = setting(
         NONE,
-        "What the classifier learns from images without labels while the whole network is trained. "
-        "'pseudo_labels': the class that it predicts (Lee 2013); 'vat': to predict the same for a disturbed image, "
-        "with confidence (Miyato et al. 2018); 'uda': to predict the same for an augmented image (Xie et al. 2019). "
-        "'self_training': all of it is trained twice, on the labels, then anew on the classes that this first "
-        "classifier predicts (Zhai et al. 2019)",
+        "What the classifier learns from images without labels while the whole network is trained."
+        " 'pseudo_labels': the class that it predicts (Lee 2013); 'vat': to predict the same for a"
+        " disturbed image, with confidence (Miyato et al. 2018); 'uda': to predict the same for an"
+        " augmented image (Xie et al. 2019). 'self_training': all of it is trained twice, on the"
+        " labels, then anew on the classes that this first classifier predicts (Zhai et al. 2019)",
         choices=(NONE, "pseudo_labels", "vat", "uda", SELF_TRAINING),
     )
     teacher: str = setting(
         "",
-        "Settings of the first of the two trainings of --propagation=self_training, where they are not those of the "
-        "second, as NAME=VALUE,...",
+        "Settings of the first of the two trainings of --propagation=self_training, where they are"
+        " not those of the second, as NAME=VALUE,...",
     )
     unlabelled_ratio: int = count(
         1,
-        "Images without labels in a step for each one with a label; Xie et al. 2019 have 30 on ImageNet",
+        "Images without labels in a step for each one with a label; Xie et al. 2019 have 30 on"
+        " ImageNet",
         maximum=1024,
     )
     # He counts epochs: 100 and 600.

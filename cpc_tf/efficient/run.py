@@ -38,7 +38,9 @@ from cpc_tf.training.phases import FINE_TUNED, SEARCH, Length, in_folder
 from cpc_tf.training.session import open_run
 from cpc_tf.training.workdir import REFIT, Workdir, read_config
 
-PSEUDO_LABELS = "pseudo_labels.json"  # of self-training: the label of each image that the second training learns from
+PSEUDO_LABELS = (  # of self-training: the label of each image that the second training learns from
+    "pseudo_labels.json"
+)
 
 
 def efficient(config: EfficientConfig) -> dict[str, Any]:
@@ -58,8 +60,8 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
         if REFIT in result:
             count = result[REFIT]["num_train_labels"]
             print(
-                f"refit: cpc-tf export takes the classifier on all {count} labels, those of the test too; the figures "
-                "are those of the classifier before",
+                f"refit: cpc-tf export takes the classifier on all {count} labels, those of the"
+                " test too; the figures are those of the classifier before",
                 flush=True,
             )
     return result
@@ -182,7 +184,10 @@ def prepare(
         source, learned = relabelled(source, labels, unlabelled, taught)
         unlabelled = None
         known = len(labels.chosen)
-        taught_line = f"self-training, anew on {source.num_examples} images: {known} labels, the others predicted"
+        taught_line = (
+            f"self-training, anew on {source.num_examples} images: {known} labels, the others"
+            " predicted"
+        )
     guess = loss_of_guessing(source.labels()[learned.chosen])
     config, labels_line = from_labels(config, learned, strategy.num_replicas_in_sync, guess)
     for line in filter(None, (encoder_line, split_line, taught_line, labels_line)):

@@ -96,8 +96,10 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "label_fraction": lambda value: type(value) in (int, float) and 0 <= value <= 1,
     "encoder": lambda value: isinstance(value, dict),
     "geometry": lambda value: isinstance(value, dict),
-    "versions": lambda value: isinstance(value, dict)
-    and all(map(_is_text, [*value.keys(), *value.values()])),
+    "versions": (
+        lambda value: isinstance(value, dict)
+        and all(map(_is_text, [*value.keys(), *value.values()]))
+    ),
     "levels": lambda value: value is None or _is_range(value),
     "began_as": lambda value: value is None or isinstance(value, dict),
 }
@@ -371,8 +373,8 @@ class EncoderName:
             raise ConfigError(
                 "encoder",
                 shown(text),
-                "Keras files are not read; in the program that made it, "
-                "model.export('DIRECTORY') writes a SavedModel: --encoder=DIRECTORY --signature=serving_default",
+                "Keras files are not read; in the program that made it, model.export('DIRECTORY')"
+                " writes a SavedModel: --encoder=DIRECTORY --signature=serving_default",
             )
         return cls(text, kind, directory_of(module), _OF_RANGES.get(before, ""))
 

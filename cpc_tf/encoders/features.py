@@ -142,7 +142,8 @@ class Encoder:
         features = self._compiled(images).numpy()
         if not np.isfinite(features).all():
             raise ConfigError(
-                "the encoder gives features that are not finite; another --encoder or --endpoint may do"
+                "the encoder gives features that are not finite; another --encoder or --endpoint"
+                " may do"
             )
         return features
 
@@ -190,7 +191,8 @@ class Encoder:
             progress(done)
         if done != source.num_examples:
             raise ConfigError(
-                f"the data ended after {done:,} of {source.num_examples:,} images; a file is shorter than before"
+                f"the data ended after {done:,} of {source.num_examples:,} images; a file is"
+                " shorter than before"
             )
         return np.concatenate(blocks)
 
@@ -235,7 +237,8 @@ class Encoder:
         """
         if self.card is None:
             raise ConfigError(
-                f"{self.path}: a third-party module, which has no patches; features() has its output"
+                f"{self.path}: a third-party module, which has no patches; features() has its"
+                " output"
             )
         return self._of_all(files.find(pictures), lambda images: self._grids(images).numpy())
 

@@ -224,7 +224,8 @@ def load_patch_encoder(
         raise ConfigError(
             "encoder",
             text,
-            "there is no --backbone here; --encoder=random:MODULE is the untrained copy of a module",
+            "there is no --backbone here; --encoder=random:MODULE is the untrained copy of a"
+            " module",
         )
     keras.utils.set_random_seed(seed)
     card = _card(name, signature)
@@ -250,8 +251,8 @@ def load_patch_encoder(
         raise ConfigError(
             "encoder",
             shown(text),
-            f"gives {has}; what is needed is one output of vectors or feature maps, or one named 'default' or by "
-            "--endpoint",
+            f"gives {has}; what is needed is one output of vectors or feature maps, or one named"
+            " 'default' or by --endpoint",
         )
     if not name.is_new:
         third_party.try_out(loaded.vectors, patch_size, text)
@@ -314,8 +315,9 @@ def load_feature_maps(
         several = tf.distribute.get_strategy().num_replicas_in_sync > 1
         if update_statistics and encoder.trainable_variables and several:
             logging.warning(
-                "--encoder=%s: if it has batch norm and is fine-tuned, each device uses the statistics of its own "
-                "images, so the figures depend on the number of devices; --strategy=single uses one",
+                "--encoder=%s: if it has batch norm and is fine-tuned, each device uses the"
+                " statistics of its own images, so the figures depend on the number of devices;"
+                " --strategy=single uses one",
                 text,
             )
     else:
@@ -332,7 +334,8 @@ def load_feature_maps(
         raise ConfigError(
             "encoder",
             shown(text),
-            f"cannot be fine-tuned, since {third_party.why_untrainable(encoder)}; train on it as it is ({frozen_by})",
+            f"cannot be fine-tuned, since {third_party.why_untrainable(encoder)}; train on it as it"
+            f" is ({frozen_by})",
         )
     if xla and not isinstance(encoder, Network):
         train = functools.partial(loaded, training=True)

@@ -63,7 +63,8 @@ def open_encoder(
             raise ConfigError(
                 "encoder",
                 shown(text),
-                f"cannot be called with images; name one of its signatures, {listed(names)}: --signature={names[0]}",
+                f"cannot be called with images; name one of its signatures, {listed(names)}:"
+                f" --signature={names[0]}",
             )
         signature = _SERVED if _SERVED in names else names[0]
     if signature:
@@ -72,8 +73,8 @@ def open_encoder(
             layer.look_inside(endpoint, flag)
         if not name.pixels:
             logging.warning(
-                "--encoder=%s: signature %s is given pixels in [0, 1]; name its range if it is another, as "
-                "--encoder=-1..1:%s, or 0..1: to say that it is this one",
+                "--encoder=%s: signature %s is given pixels in [0, 1]; name its range if it is"
+                " another, as --encoder=-1..1:%s, or 0..1: to say that it is this one",
                 *(text, layer.name, name.module),
             )
         return layer
@@ -136,8 +137,8 @@ class Signature(keras.layers.Layer):
         if not spec.shape.is_compatible_with([None, side, side, 3]):
             height, width = spec.shape[1:3]
             raise ConfigError(
-                f"{subject} images of {height} x {width} px, not of {side} x {side} px: set --image_size, in linear "
-                "--patch_size too"
+                f"{subject} images of {height} x {width} px, not of {side} x {side} px: set"
+                " --image_size, in linear --patch_size too"
             )
         if not spec.dtype.is_floating and (pixels or UNIT) != "0..255":
             raise ConfigError(
@@ -157,7 +158,8 @@ class Signature(keras.layers.Layer):
             raise ConfigError(
                 flag,
                 endpoint,
-                f"--encoder={shown(self._text)} is no module of TF1 format; name one of its outputs",
+                f"--encoder={shown(self._text)} is no module of TF1 format; name one of its"
+                " outputs",
             )
         images = function.inputs[0]
         graph = function.graph

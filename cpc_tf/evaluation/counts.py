@@ -68,7 +68,10 @@ def share_text(share: float, of: int, effective: float = 0.0) -> str:
     independent = effective or of
     if of <= 0 or independent >= MANY:
         return f"{100 * share:.1f} %"
-    return f"{round(share * of)} of {of} right ({percent(share, of)} %, {interval_text(share, independent)})"
+    return (
+        f"{round(share * of)} of {of} right ({percent(share, of)} %,"
+        f" {interval_text(share, independent)})"
+    )
 
 
 def caution(of: int, accuracy: bool = True) -> str:
@@ -84,7 +87,10 @@ def caution(of: int, accuracy: bool = True) -> str:
     points = min(100, 100 * _QUANTILE * math.sqrt(0.5 / of))
     means = f"a difference of less than about {points:.0f} points between two runs may be chance"
     few = f"only {of} test image{'s' * (of > 1)}"
-    return f"{few}: {means if accuracy else 'the mAP is a rough guide, and a small difference may be chance'}"
+    return (
+        f"{few}:"
+        f" {means if accuracy else 'the mAP is a rough guide, and a small difference may be chance'}"
+    )
 
 
 class ClassCount(NamedTuple):

@@ -143,8 +143,9 @@ def encode_dataset(
         if done == count:
             return Features(latents, labels)
     raise ConfigError(
-        f"{title or 'encoding images'}: the data ended after {done:,} of {count:,} images; a file of the dataset is "
-        "shorter than when it was counted: put it back, or prepare the dataset again"
+        f"{title or 'encoding images'}: the data ended after {done:,} of {count:,} images; a file"
+        " of the dataset is shorter than when it was counted: put it back, or prepare the dataset"
+        " again"
     )
 
 
@@ -153,7 +154,8 @@ def _room(shape: list[int], dtype: type) -> np.ndarray:
         return np.empty(shape, dtype)
     except (MemoryError, ValueError) as error:  # ValueError: more than there are addresses
         raise ConfigError(
-            f"--cached_views: {shape[0]:,} encoded images do not fit into memory; use fewer views, or 0"
+            f"--cached_views: {shape[0]:,} encoded images do not fit into memory; use fewer views,"
+            " or 0"
         ) from error
 
 

@@ -137,7 +137,8 @@ class SingleLabel(LabelKind):
             (labels < 0).sum()
         ):  # of records that are too many to look at their labels before
             raise ConfigError(
-                f"{bare} of {len(labels)} images to be scored on have no label; another --test_split may have them"
+                f"{bare} of {len(labels)} images to be scored on have no label; another"
+                " --test_split may have them"
             )
         return scores.score(logits, labels, groups, inflation)
 
@@ -275,8 +276,13 @@ def is_small_test(result: Mapping[str, Any]) -> bool:
 
 _MEANINGS = {
     "top5": "top-5: the right class is among the five likeliest",
-    "map": "mAP: whether the images of a class come first in the order of its probability, mean of the classes",
-    "micro_f1": "micro-F1: 100 % if no class is missed and none is named wrongly, at a probability of 0.5",
+    "map": (
+        "mAP: whether the images of a class come first in the order of its probability, mean of the"
+        " classes"
+    ),
+    "micro_f1": (
+        "micro-F1: 100 % if no class is missed and none is named wrongly, at a probability of 0.5"
+    ),
 }
 
 

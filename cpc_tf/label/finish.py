@@ -62,7 +62,8 @@ def commands(
         )
     else:
         remarks.append(
-            "Too few were to say how good the classifier is: label some more, or try it on other images."
+            "Too few were to say how good the classifier is: label some more, or try it on other"
+            " images."
         )
     if len(classes) < 2:
         remarks = ["A classifier needs images of at least two classes."]

@@ -203,7 +203,10 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
         )
     if len(gallery.rows) < least * random_sample.PART:
         few = few._replace(
-            sentence=f"not measured: of fewer than {least * random_sample.PART} images a sample says too little"
+            sentence=(
+                f"not measured: of fewer than {least * random_sample.PART} images a sample says too"
+                " little"
+            )
         )
     if people.labels.ndim > 1:
         if judged.at_random:

@@ -141,9 +141,10 @@ def choose(
     random = np.random.default_rng(
         seed
     )  # the two kinds are mixed, lest they are labelled with different care
-    return random.permutation([*chosen, *at_random]).astype(
-        int
-    ).tolist(), f"{why}; one in {PART} is drawn at random"
+    return (
+        random.permutation([*chosen, *at_random]).astype(int).tolist(),
+        f"{why}; one in {PART} is drawn at random",
+    )
 
 
 # Orders that `choose` was compared with, and its parts.

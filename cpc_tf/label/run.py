@@ -41,7 +41,8 @@ def main(config: LabelConfig) -> None:
     )
     if elsewhere := [name for name, place in places if not place.startswith(inside)]:
         tell(
-            f"{len(elsewhere):,} images are links to files outside of the folder: {listed(elsewhere)}"
+            f"{len(elsewhere):,} images are links to files outside of the folder:"
+            f" {listed(elsewhere)}"
         )
     page = Page(Session(config, gallery))
     server = serve(page, config.port)
@@ -49,7 +50,8 @@ def main(config: LabelConfig) -> None:
     tell(f"{len(gallery.rows):,} images, labels in {config.labels}: {address}")
     if remote := "SSH_CONNECTION" in os.environ:
         tell(
-            f"on your own machine: ssh -N -L {server.port}:127.0.0.1:{server.port} {socket.gethostname()}"
+            f"on your own machine: ssh -N -L {server.port}:127.0.0.1:{server.port}"
+            f" {socket.gethostname()}"
         )
     tell("Ctrl+C ends; each label is in the table at once")
     if config.browser and not remote:

@@ -40,8 +40,10 @@ _DECODED = 2  # images at a time, since a single one can take a gigabyte
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF")
 _HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",  # the address holds the token
     "Cross-Origin-Resource-Policy": "same-origin",

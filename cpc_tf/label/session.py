@@ -104,7 +104,8 @@ class Session:
         with self._lock:
             if page != self._page and not force and time.monotonic() - self._seen < _ALIVE:
                 raise TakenOver(
-                    "these labels are open on another page; close that one, or use this page instead"
+                    "these labels are open on another page; close that one, or use this page"
+                    " instead"
                 )
             self._page = page
             self._put_off -= {*self._last_shown}
@@ -278,7 +279,10 @@ class Session:
         for picture in pictures:
             number, share = doubts[picture["index"]]
             picture |= {"guess": classes[number], "share": round(share, 4)}
-        few = f"fewer than {100 * guesses.GOOD:.0f} % of the labels are guessed right when they are held out"
+        few = (
+            f"fewer than {100 * guesses.GOOD:.0f} % of the labels are guessed right when they are"
+            " held out"
+        )
         return {"pictures": pictures, "why": "" if figures.slips is not None else few}
 
     def surest(self, name: str, count: int) -> dict[str, Any]:
@@ -378,7 +382,10 @@ class Session:
         """Yields remarks that hold as long as their cause."""
         if count := len(self._gone):
             what = "1 image is" if count == 1 else f"{count:,} images are"
-            yield f"{what} no longer in {self.config.pictures}; their rows stay in {self.config.labels}"
+            yield (
+                f"{what} no longer in {self.config.pictures}; their rows stay in"
+                f" {self.config.labels}"
+            )
         first: dict[str, str] = {}
         for name in self.table.classes:
             if (other := first.setdefault(names.key(name), name)) != name:

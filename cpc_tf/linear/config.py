@@ -29,9 +29,10 @@ class ProbeConfig(Settings):
 
     encoder: str = setting(
         "",
-        f"Encoder to classify on: {MODULE}; 'random:MODULE': the untrained copy of one of "
-        "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. A third-party one may have its "
-        "range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
+        f"Encoder to classify on: {MODULE}; 'random:MODULE': the untrained copy of one of our"
+        " modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. A third-party"
+        " one may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:',"
+        " 'caffe:'",
         path=True,
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
@@ -44,7 +45,8 @@ class ProbeConfig(Settings):
     )
     geometry_from: str = setting(
         "encoder",
-        "Source of resize, crop and patches: the module's encoder.json or the flags; --nomirror applies either way",
+        "Source of resize, crop and patches: the module's encoder.json or the flags; --nomirror"
+        " applies either way",
         choices=("encoder", "flags"),
     )
     test_split: str = setting("test", "Split of the dataset to test on")
@@ -98,8 +100,9 @@ class ProbeAugmentConfig(AugmentConfig):
 
     augment: str = setting(
         AS_ENCODER,
-        "Policy of the patch augmentation. 'encoder': that of the encoder's pre-training, by its encoder.json; else as "
-        "in pre-training. If it makes all patches grey, the test is on grey images, too",
+        "Policy of the patch augmentation. 'encoder': that of the encoder's pre-training, by its"
+        " encoder.json; else as in pre-training. If it makes all patches grey, the test is on grey"
+        " images, too",
         source="App. B",
         choices=(AS_ENCODER, *operations.POLICIES),
     )
@@ -121,7 +124,10 @@ class LinearConfig(Settings):
     """All settings of `cpc-tf linear`."""
 
     HIDDEN: ClassVar = {
-        "unlabelled": "a classifier learns from images with labels only; pre-train on these with cpc-tf pretrain",
+        "unlabelled": (
+            "a classifier learns from images with labels only; pre-train on these with cpc-tf"
+            " pretrain"
+        ),
         **NO_PARTS_OF_BATCHES,
         **ONLY_PRETRAINING,
     }

@@ -78,7 +78,8 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     if finished := _finished(config, settings_of, data):
         if chief:
             print(
-                f"{config.workdir}: already finished\n\n{table(finished)}\n\nresults and image: {config.workdir}"
+                f"{config.workdir}: already finished\n\n{table(finished)}\n\nresults and image:"
+                f" {config.workdir}"
             )
         return finished[ENCODER]
     for title, settings in settings_of.items():
@@ -328,7 +329,8 @@ def warn_of_geometry(config: LinearConfig) -> None:
     geometry = card_of(config).geometry
     if geometry.mirror and not config.geometry.mirror:
         logging.warning(
-            "--nomirror: training images are not mirrored, though those of the encoder's pre-training were"
+            "--nomirror: training images are not mirrored, though those of the encoder's"
+            " pre-training were"
         )
     elif config.geometry.mirror and not geometry.mirror:
         logging.warning(
@@ -341,8 +343,8 @@ def warn_of_geometry(config: LinearConfig) -> None:
         used = getattr(geometry, name)
         if name != "mirror" and flag not in (field.default, used):
             logging.warning(
-                f"--{name}={flag}: not used, since --geometry_from=encoder takes {used} from the module's "
-                "encoder.json; --geometry_from=flags uses the flags"
+                f"--{name}={flag}: not used, since --geometry_from=encoder takes {used} from the"
+                " module's encoder.json; --geometry_from=flags uses the flags"
             )
 
 

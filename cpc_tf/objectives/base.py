@@ -104,8 +104,9 @@ class Objective(keras.Model, abc.ABC):
             raise ConfigError(
                 "objective",
                 cls.NAME,
-                f"its class {cls.__name__} must say what the loss computes from all images of "
-                'a batch together: OF_WHOLE_BATCH = "" if nothing, else in words; see docs/extending.md',
+                f"its class {cls.__name__} must say what the loss computes from all images of a"
+                ' batch together: OF_WHOLE_BATCH = "" if nothing, else in words; see'
+                " docs/extending.md",
             )
         return phrase
 

@@ -45,7 +45,8 @@ class ObjectiveSettings(Settings):
                 raise ConfigError(
                     flag,
                     images,
-                    f"{self.TITLE} learns from differences between images; take {self.FEWEST} or more",
+                    f"{self.TITLE} learns from differences between images; take {self.FEWEST} or"
+                    " more",
                 )
 
     def check_encoder(self, encoder: str) -> None:
@@ -137,7 +138,8 @@ class CPCConfig(ObjectiveSettings):
             raise ConfigError(
                 "steps_to_predict",
                 self.steps_to_predict,
-                f"the grid has only {geometry.grid} rows; use a smaller --patch_stride or fewer steps",
+                f"the grid has only {geometry.grid} rows; use a smaller --patch_stride or fewer"
+                " steps",
             )
 
 

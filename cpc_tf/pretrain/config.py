@@ -74,8 +74,8 @@ class ObjectiveConfig(Settings):
 
     objective: str = setting(
         "cpc",
-        "Objective that the encoder is trained for, without labels, or several with + between them, whose losses are "
-        f"summed, such as cpc+rotation: {', '.join(OBJECTIVES)}",
+        "Objective that the encoder is trained for, without labels, or several with + between"
+        f" them, whose losses are summed, such as cpc+rotation: {', '.join(OBJECTIVES)}",
     )
     negative_images: int = count(
         0,
@@ -86,8 +86,8 @@ class ObjectiveConfig(Settings):
     )
     norm_images: int = count(
         0,
-        "Images of a batch over whose patches --norm=batch takes statistics, on whatever devices they are; 0: all. 16 "
-        "as on a worker of the paper",
+        "Images of a batch over whose patches --norm=batch takes statistics, on whatever devices"
+        " they are; 0: all. 16 as on a worker of the paper",
         minimum=0,
         maximum=2**20,
     )
@@ -97,7 +97,8 @@ class ObjectiveConfig(Settings):
             raise ConfigError(
                 "objective",
                 shown(self.objective),
-                f"must be one of {', '.join(OBJECTIVES)}, or several, each once, with + between them (default cpc)",
+                f"must be one of {', '.join(OBJECTIVES)}, or several, each once, with + between"
+                " them (default cpc)",
             )
 
     @property
@@ -119,14 +120,15 @@ class PretrainConfig(Settings):
     workdir: str = run_directory()
     initial_encoder: str = setting(
         "",
-        f"Module of `cpc-tf export` with the initial weights, or the name of one that comes with the code ({NAMES}); "
-        "empty: new weights",
+        "Module of `cpc-tf export` with the initial weights, or the name of one that comes with"
+        f" the code ({NAMES}); empty: new weights",
         path=True,
         compared=False,
     )
     rung: str = setting(
         "",
-        "Name of this training as a step of a ladder, as '3_bu': the report shows such encoders in order, apart",
+        "Name of this training as a step of a ladder, as '3_bu': the report shows such encoders in"
+        " order, apart",
         detail=True,
     )
     data: PicturesConfig = PicturesConfig()
@@ -186,8 +188,9 @@ class PretrainConfig(Settings):
             raise ConfigError(
                 "norm_images",
                 images,
-                f"groups what batch norm takes statistics of, the patches of images; --norm={norm} and --objective="
-                f"{self.objective.objective} have no such statistics; leave it at 0",
+                f"groups what batch norm takes statistics of, the patches of images; --norm={norm}"
+                f" and --objective={self.objective.objective} have no such statistics; leave it"
+                " at 0",
             )
 
     @property

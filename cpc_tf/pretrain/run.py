@@ -53,7 +53,10 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     monitor = config.monitor
     kind = config.objective.kind
     if kind.INDEXED and data.share_records:
-        why = "looks up each image by its place in the dataset, and a host reads only its own anyway; leave it out"
+        why = (
+            "looks up each image by its place in the dataset, and a host reads only its own anyway;"
+            " leave it out"
+        )
         raise ConfigError(f"--share_records: --objective={config.objective.objective} {why}")
     source = probed = catalog.open_source(data, data.split)
     splits = [catalog.summary_of("split", data.split, source)]
@@ -73,7 +76,10 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     batch = config.training.batch_size
     count = source.num_examples
     if batch > count:
-        times = f"more than the {count} images, so that a batch has each about {round(batch / count, 1):g} times"
+        times = (
+            f"more than the {count} images, so that a batch has each about"
+            f" {round(batch / count, 1):g} times"
+        )
         notes.append(f"--batch_size={batch}: {times}; --batch_size={count} or less has each once")
     # A resumed run may probe another --probe_split; that of the same name keeps its data.
     probe_data = probed if can_probe and probed is not source else None
@@ -183,7 +189,8 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
             accuracy = nearest_neighbour_accuracy(*features())
         if accuracy is None:
             logging.warning(
-                "no nearest-neighbour probe at this step: the features of some images are not finite"
+                "no nearest-neighbour probe at this step: the features of some images are not"
+                " finite"
             )
             return {}
         return {"knn": accuracy}

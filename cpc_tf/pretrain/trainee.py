@@ -60,8 +60,9 @@ class Pretraining(Trainee):
             raise ConfigError(
                 "accumulate",
                 parts,
-                f"--objective={kind.NAME} would compare images of several parts, which a sum cannot; leave it out, "
-                f"or take a --negative_images that divides {self.rows // parts}, the images of a part",
+                f"--objective={kind.NAME} would compare images of several parts, which a sum"
+                " cannot; leave it out, or take a --negative_images that divides"
+                f" {self.rows // parts}, the images of a part",
             )
         with strategy.scope():
             self.model = build_model(config, images, train_steps)
@@ -144,7 +145,8 @@ class Pretraining(Trainee):
         for name, values in (output.kept or {}).items():
             if values.dtype not in (tf.float32, tf.int32):
                 raise TypeError(
-                    f"Output.kept[{name!r}] is {values.dtype.name}, not float32 or int32: a TPU sums them"
+                    f"Output.kept[{name!r}] is {values.dtype.name}, not float32 or int32: a TPU"
+                    " sums them"
                 )
             kept[name] = placed(values, self.batch_size, rows.first)
         if kept:
@@ -215,7 +217,10 @@ def _refuse_replicas(
     if kind.of_whole_batch() and not kind.EXCHANGES:
         of_each = f"{kind.of_whole_batch()} (--objective={kind.NAME} does not exchange them)"
     elif has_batch_norm(model, exchanging=False):
-        of_each = "batch norm's statistics (Keras' layer does not exchange them, encoders.layers.make_norm does)"
+        of_each = (
+            "batch norm's statistics (Keras' layer does not exchange them,"
+            " encoders.layers.make_norm does)"
+        )
     if of_each and replicas > 1:
         raise ConfigError(
             "strategy",

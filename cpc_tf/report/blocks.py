@@ -230,12 +230,17 @@ def notes(rows: Iterable[Mapping[str, Any]]) -> str:
         name for name in SEVERAL if any(value.runs > 1 and value.over == name for value in spreads)
     ]
     sentences = [
-        f"After ±, the standard deviation over n runs, each with another {' or '.join(SEVERAL[name] for name in over)}."
-        if over
-        else "",
-        "In brackets, the 95 % interval of so few images."
-        if any(value.interval for value in spreads)
-        else "",
+        (
+            "After ±, the standard deviation over n runs, each with another"
+            f" {' or '.join(SEVERAL[name] for name in over)}."
+            if over
+            else ""
+        ),
+        (
+            "In brackets, the 95 % interval of so few images."
+            if any(value.interval for value in spreads)
+            else ""
+        ),
     ]
     return " ".join(filter(None, sentences))
 

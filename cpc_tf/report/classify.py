@@ -107,7 +107,10 @@ def _figure(run: Run, index: int, named: bool) -> list:
     ticks = {labels: f"{labels:,}" for labels in sorted(numbers)}
     axes = {"xlabel": "labels", "xscale": "log", "xlim": (min(ticks) / 1.2, max(ticks) * 1.2)}
     panel = "Right of 100 new images"
-    title = f"Right by number of labels{f' ({run.place})' if named else ''}; bands: several draws of the labels."
+    title = (
+        f"Right by number of labels{f' ({run.place})' if named else ''}; bands: several draws of"
+        " the labels."
+    )
     return Panels({panel: lines}, axes, ticks, most={panel: 100}).figure(
         f"more-{index}", title, 5.6, 3.8
     )

@@ -20,13 +20,14 @@ AVERAGES = {
 BEST = {"precision": "Precision, %", "recall": "Recall, %"}  # at the score of the best F1
 TESTED = {"test_images": "Test images", "test_boxes": "Objects in them"}  # of a result.json
 NOTE = (
-    "Mean average precision at an overlap of one half; VOC 2007's way is over 11 points. COCO's is the mean over "
-    "overlaps from 0.5 to 0.95: it asks for boxes that fit closely. Precision and recall: of boxes with the score of "
-    "the best F1 or more. Fixed: the first of two phases, in which the encoder is frozen."
+    "Mean average precision at an overlap of one half; VOC 2007's way is over 11 points. COCO's is"
+    " the mean over overlaps from 0.5 to 0.95: it asks for boxes that fit closely. Precision and"
+    " recall: of boxes with the score of the best F1 or more. Fixed: the first of two phases, in"
+    " which the encoder is frozen."
 )
 CURVES = (
-    "Class by class, as less and less sure boxes count: recall, the share of the objects that are found, and "
-    "precision, the share of the boxes that are right."
+    "Class by class, as less and less sure boxes count: recall, the share of the objects that are"
+    " found, and precision, the share of the boxes that are right."
 )
 
 

@@ -31,15 +31,18 @@ from cpc_tf.report.runs import Run, own_preset, remarks, shorter
 NEEDS = ("num_classes", "top1")
 IN_COLOUR = "top1_in_colour"
 IN_COLOUR_NOTE = (
-    "An encoder that saw one channel at a time is tested so; beside that stands the test on images in colour, which "
-    "neither it nor its classifier saw."
+    "An encoder that saw one channel at a time is tested so; beside that stands the test on images"
+    " in colour, which neither it nor its classifier saw."
 )
 SHARES = {"top1": "Right (top-1), %", "top5": "Among its first five (top-5), %"}
 MILLIONS = "Weights, millions"
 NEIGHBOURS = (
     "Nearest training images in feature space ({}): green frame, same class; red frame, another."
 )
-NEIGHBOURS_ALT = "Test images, each beside the training images whose mean latents are nearest to its own, by encoder."
+NEIGHBOURS_ALT = (
+    "Test images, each beside the training images whose mean latents are nearest to its own, by"
+    " encoder."
+)
 SEVERAL_METRICS = {"map": "mAP, %", "micro_f1": "Micro-F1, %", "map_chance": "Chance, %"}
 SEVERAL_NOTE = (
     "mAP: mean over the classes of the average precision. Micro-F1: of all pairs of image "

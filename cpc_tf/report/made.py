@@ -49,11 +49,13 @@ def _facts(run: Run) -> list[Block]:
         ("Ended", about.get("date", "")),
         (
             "Time",
-            ""
-            if not seconds
-            else f"{seconds:.0f} seconds"
-            if seconds < 120
-            else f"{seconds / 60:,.0f} minutes",
+            (
+                ""
+                if not seconds
+                else f"{seconds:.0f} seconds"
+                if seconds < 120
+                else f"{seconds / 60:,.0f} minutes"
+            ),
         ),
         ("Machine", about.get("machine", "")),
         (

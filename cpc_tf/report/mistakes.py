@@ -55,7 +55,10 @@ def surest(run: Run, predictions: Predictions | None) -> list[Block]:
     names = run["class_names"]
     captions = [
         (
-            f"said {names[predictions.guesses[i]]}, {100 * predictions.probabilities[i]:.0f}\N{NO-BREAK SPACE}%",
+            (
+                f"said {names[predictions.guesses[i]]},"
+                f" {100 * predictions.probabilities[i]:.0f}\N{NO-BREAK SPACE}%"
+            ),
             f"is {names[predictions.labels[i]]}",
             predictions.files[i],
         )

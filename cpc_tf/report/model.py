@@ -158,9 +158,11 @@ def _accuracy(run: Run, tested: int, compared: Sequence[Run]) -> dict[str, Any]:
             "high": _of_100(high),
             "chance": _of_100(1 / run.get("num_classes", 1e9)),
         },
-        "largest": _of_100(run["largest_class"])
-        if run.get("largest_class", 0) * run.get("num_classes", 0) > 1
-        else 0,
+        "largest": (
+            _of_100(run["largest_class"])
+            if run.get("largest_class", 0) * run.get("num_classes", 0) > 1
+            else 0
+        ),
         "class_mean": _of_100(mean) if abs(mean - top1) > 0.01 else None,
     }
 
@@ -334,7 +336,10 @@ def _classes(run: Run) -> list[Block]:
         if each.tested or each.predicted
     ]
     title = "The classes, those that are found least first"
-    note = "Found (recall): of its images, how many are named so. Right when named (precision): of those named so."
+    note = (
+        "Found (recall): of its images, how many are named so. Right when named (precision): of"
+        " those named so."
+    )
     fold = title if len(rows) > UNFOLDED else ""
     return [TableBlock("classes", title, rows, note, fold)] if rows else []
 
@@ -349,7 +354,10 @@ def _map(run: Run) -> list[FigureBlock]:
     if not png:
         return []
     title = "New images by what the encoder sees in them: similar ones are near each other."
-    alt = "A map of test images by the features of the encoder: thumbnails, framed in the colours of named classes."
+    alt = (
+        "A map of test images by the features of the encoder: thumbnails, framed in the colours of"
+        " named classes."
+    )
     try:
         data = list(csv.DictReader(run.text(DATA).splitlines()))
     except csv.Error:

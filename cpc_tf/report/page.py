@@ -41,8 +41,11 @@ from cpc_tf.report.runs import Run, collect, dataset_id, dataset_name, dataset_t
 REPORTS = {name: importlib.import_module(f"cpc_tf.report.{name}") for name in TASKS}
 LONGEST = 60  # letters of a dataset in the name of a file
 ABOUT = {
-    "photos": "Each class of photos is one photograph, and each image is a crop of one: a prediction is right if it "
-    "names the photograph. Test images are from parts of the photographs that training does not show."
+    "photos": (
+        "Each class of photos is one photograph, and each image is a crop of one: a prediction is"
+        " right if it names the photograph. Test images are from parts of the photographs that"
+        " training does not show."
+    )
 }
 # Colour -> its meaning in all figures. Other objectives have none of their own: their curves are
 # named in the figures.

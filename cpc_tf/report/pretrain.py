@@ -41,9 +41,9 @@ PATCHES_ALT = (
     "An image, its patch grid, augmented draws of it, and each operation that was used, alone."
 )
 NOTE = (
-    "On training images, at the end of each run; the nearest-neighbour probe is on the images of --probe_split. Losses "
-    "of runs with another batch, grid or number of directions do not compare, bounds do. docs/is_my_loss_normal.md "
-    "says what is healthy."
+    "On training images, at the end of each run; the nearest-neighbour probe is on the images of"
+    " --probe_split. Losses of runs with another batch, grid or number of directions do not"
+    " compare, bounds do. docs/is_my_loss_normal.md says what is healthy."
 )
 
 
@@ -112,7 +112,10 @@ def _figure(name: str, run: Run, file: str) -> list[FigureBlock]:
         ranges = healthy(cli.parse_run(PretrainConfig, run.text("run.flags")))
     collapse = _collapse(records)
     warning = f" Collapsed at step {collapse.step:,}: {collapse}." if collapse else ""
-    caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."
+    caption = (
+        f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a"
+        " collapse."
+    )
     healthy_from = {titles[key]: least for key, least in _in_percent(ranges).items()}
     most = {titles[key]: 100.0 for key in SHARES}
     return Panels(panels, warn_below=warn_below, healthy=healthy_from, most=most).figure(

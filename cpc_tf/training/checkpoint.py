@@ -106,8 +106,8 @@ class Checkpoints:
         """Restores the checkpoint of one step. Raises ConfigError if it cannot be read."""
         if self.read_first([step], self._read) is None:
             raise ConfigError(
-                f"{self._where}: the first process resumes from step {step}, whose checkpoint cannot be read here; all "
-                "processes must see the same directory"
+                f"{self._where}: the first process resumes from step {step}, whose checkpoint"
+                " cannot be read here; all processes must see the same directory"
             )
 
     def _read(self, step: int) -> None:
@@ -115,8 +115,9 @@ class Checkpoints:
             self.state.read(self.path(step)).assert_existing_objects_matched()
         except (AssertionError, ValueError) as error:
             raise ConfigError(
-                f"{self._where}: its checkpoint of step {step} is of another network, or was written by another "
-                "version of cpc_tf; finish that run with the version that began it, or take another --workdir"
+                f"{self._where}: its checkpoint of step {step} is of another network, or was"
+                " written by another version of cpc_tf; finish that run with the version that"
+                " began it, or take another --workdir"
             ) from error
 
     def drop_unfinished(self) -> None:

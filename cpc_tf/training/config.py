@@ -85,7 +85,8 @@ class TrainingConfig(Settings):
             raise ConfigError(
                 "batch_size",
                 self.batch_size,
-                f"more than the {images} images to train on; --batch_size={images} or less would do",
+                f"more than the {images} images to train on; --batch_size={images} or less"
+                " would do",
             )
 
     def check(self):
@@ -110,7 +111,8 @@ class LabelledTrainingConfig(TrainingConfig):
 
     batch_size: int = count(
         0,
-        "Images per step, over all replicas; 0: a power of two that the images to train on are enough for",
+        "Images per step, over all replicas; 0: a power of two that the images to train on are"
+        " enough for",
         unit="images",
         minimum=0,
         maximum=2**20,
@@ -127,7 +129,8 @@ class LabelledTrainingConfig(TrainingConfig):
     )
     train_epochs: float = setting(
         0,
-        "Length of training; 0: --train_steps decides. If both are 0, it follows from the number of images",
+        "Length of training; 0: --train_steps decides. If both are 0, it follows from the number of"
+        " images",
         unit="epochs",
         minimum=0,
         maximum=1e6,
@@ -171,7 +174,8 @@ class NumericsConfig(Settings):
     # Trained batch norm prevents it: tasks with that hide the flag.
     accumulate: int = count(
         1,
-        "Parts of a replica's images whose gradients are computed one after the other before an update: less memory",
+        "Parts of a replica's images whose gradients are computed one after the other before an"
+        " update: less memory",
         maximum=2**20,
         free_on_resume=True,
     )

@@ -99,8 +99,9 @@ def keep_intensity_range(workdir: Workdir, range_now: tuple[float, float] | None
         raise ConfigError(
             "workdir",
             workdir.path,
-            f"the run began with {_range_text(before)} as the values of 16-bit images, and the files of --dataset "
-            f"now give {_range_text(range_now)}; put the files back as they were, or take another --workdir",
+            f"the run began with {_range_text(before)} as the values of 16-bit images, and the"
+            f" files of --dataset now give {_range_text(range_now)}; put the files back as they"
+            " were, or take another --workdir",
         )
 
 

@@ -227,7 +227,8 @@ def resume(
     for schedule in trainee.schedules.values():
         if schedule.warmup_steps > train_steps:
             logging.warning(
-                "--warmup_steps=%d: the run has only %d steps, at whose end the learning rate is %.3g in place of %.3g",
+                "--warmup_steps=%d: the run has only %d steps, at whose end the learning rate is"
+                " %.3g in place of %.3g",
                 schedule.warmup_steps,
                 train_steps,
                 float(schedule(train_steps - 1)),
@@ -252,15 +253,16 @@ def describe_changes(
     hosts = now.get("hosts")
     if before.get("hosts", hosts) != hosts:
         changes.append(
-            f"--share_records: from step {step} on {hosts} hosts share the records, not {before['hosts']} as before: "
-            "the images come in another order, and in this epoch some come twice and some not at all"
+            f"--share_records: from step {step} on {hosts} hosts share the records, not"
+            f" {before['hosts']} as before: the images come in another order, and in this epoch"
+            " some come twice and some not at all"
         )
     length = now.get("train_steps")
     length_before = before.get("train_steps")
     if follows and isinstance(length_before, int) and length_before != length:
         changes.append(
-            f"from step {step} on {follows} follows another schedule, since the length of the run changed: it "
-            f"ends at step {length} in place of step {length_before}"
+            f"from step {step} on {follows} follows another schedule, since the length of the run"
+            f" changed: it ends at step {length} in place of step {length_before}"
         )
     for name, config in now["schedules"].items():
         try:
@@ -275,8 +277,9 @@ def describe_changes(
     if rates:
         was, becomes, schedules = zip(*rates)
         changes.append(
-            f"from step {step} on the learning rate follows another schedule, since the length of the run changed: "
-            f"{schedules[0]}. It was {', '.join(was)} in the last step and is {', '.join(becomes)} in the next one"
+            f"from step {step} on the learning rate follows another schedule, since the length of"
+            f" the run changed: {schedules[0]}. It was {', '.join(was)} in the last step and is"
+            f" {', '.join(becomes)} in the next one"
         )
     return changes
 

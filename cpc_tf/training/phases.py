@@ -209,7 +209,10 @@ class PhasedRun:
         has_trained = before != outcome.records
         if workdir.chief and has_trained and learned and learned.ended(outcome.records):
             since = learned_at(outcome.records, learned.loss)
-            why = f"the mean training loss of {LOOK} steps was below --stop_at_loss={learned.loss:g} at step {since}"
+            why = (
+                f"the mean training loss of {LOOK} steps was below --stop_at_loss={learned.loss:g}"
+                f" at step {since}"
+            )
             print(f"stopped at step {outcome.step} of at most {steps}: {why}", flush=True)
         self._seconds[workdir.path] = outcome.seconds
         return outcome

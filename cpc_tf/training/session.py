@@ -28,8 +28,8 @@ class OutOfMemory(RunEnded):
         if accumulates:
             same = "--accumulate=2, or more parts, needs less and the run goes on; else "
         super().__init__(
-            f"out of memory ({why}); {same}a smaller --batch_size or smaller images need less, in another --workdir, "
-            "since a run keeps its settings; what was saved before is whole"
+            f"out of memory ({why}); {same}a smaller --batch_size or smaller images need less, in"
+            " another --workdir, since a run keeps its settings; what was saved before is whole"
         )
 
 

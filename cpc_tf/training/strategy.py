@@ -55,7 +55,8 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
         raise ConfigError(
             "batch_size",
             batch,
-            f"cannot be divided among the {replicas} replicas of --strategy={name}; {' or '.join(near)} can",
+            f"cannot be divided among the {replicas} replicas of --strategy={name};"
+            f" {' or '.join(near)} can",
         )
     return strategy
 

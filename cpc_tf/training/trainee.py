@@ -152,7 +152,8 @@ class Trainee(tf.Module, abc.ABC):
             raise ConfigError(
                 "accumulate",
                 self.numerics.accumulate,
-                f"{of_whole_batch} are of all images of a step, which cannot be computed part by part; leave it out",
+                f"{of_whole_batch} are of all images of a step, which cannot be computed part by"
+                " part; leave it out",
             )
         self.compile_gradients(self._accumulated, exchanges=bool(of_whole_batch))
         if self.exchanges and self._xla:
@@ -216,9 +217,10 @@ class Trainee(tf.Module, abc.ABC):
         with tf.GradientTape() as tape:
             loss, metrics = self.losses(rows, *inputs)
             loss = self.upscaled(loss)
-        return tape.gradient(
-            loss, self.trained, unconnected_gradients=tf.UnconnectedGradients.ZERO
-        ), metrics
+        return (
+            tape.gradient(loss, self.trained, unconnected_gradients=tf.UnconnectedGradients.ZERO),
+            metrics,
+        )
 
     def upscaled(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns the loss times the loss scale, if there is one."""

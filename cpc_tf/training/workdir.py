@@ -33,7 +33,9 @@ from cpc_tf.training.checkpoint import Checkpoints
 if TYPE_CHECKING:
     from cpc_tf.training.config import UsualTraining
 
-REFIT = "refit"  # folder of the phases that train on all labels after the test, and their entry in a result.json
+REFIT = (  # folder of the phases that train on all labels after the test, and their entry in a result.json
+    "refit"
+)
 FOLDERS = ("checkpoints", "events")
 FILES = ("run.flags", "run.json", "metrics.jsonl", "result.json")
 
@@ -108,8 +110,8 @@ class Workdir:
                 raise ConfigError(
                     name,
                     now,
-                    f"--workdir={self.path} holds a run with --{name}={before}{more}; take another --workdir, or the "
-                    "same settings to resume it",
+                    f"--workdir={self.path} holds a run with --{name}={before}{more}; take another"
+                    " --workdir, or the same settings to resume it",
                 )
         elif Checkpoints(self.path).steps():
             raise ConfigError(
@@ -208,8 +210,8 @@ class Workdir:
                 before = read_json(self.file("run.json"))
         if before.get("tensorflow", tf.__version__) != tf.__version__:
             warn_once(
-                f"this run was begun with TensorFlow {shown(before['tensorflow'])}, goes on with {tf.__version__}: it "
-                "may end with slightly other figures"
+                f"this run was begun with TensorFlow {shown(before['tensorflow'])}, goes on with"
+                f" {tf.__version__}: it may end with slightly other figures"
             )
         about = {
             "task": self._task,

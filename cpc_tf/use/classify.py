@@ -71,7 +71,8 @@ def classify(
         result = learn(config, workdir, tell)
         if workdir is None:
             tell(
-                "the classifier is not kept; --workdir=runs/mine/classify keeps it, and --pictures=... uses it"
+                "the classifier is not kept; --workdir=runs/mine/classify keeps it, and"
+                " --pictures=... uses it"
             )
             return result, []
         with waiting_for("checking the classifier as a module"):

@@ -41,11 +41,13 @@ class ListingConfig(Settings):
     output: str = setting("", "CSV file to write, with a line for each image; empty: none")
     boxes: str = setting(
         "",
-        "Folder of images and their boxes, instead of --dataset: VOC's, COCO's, YOLO's or a table is found",
+        "Folder of images and their boxes, instead of --dataset: VOC's, COCO's, YOLO's or a table"
+        " is found",
     )
     encoder: str = setting(
         "",
-        "Module whose features tell which images of one split are nearly those of another; empty: not looked for",
+        "Module whose features tell which images of one split are nearly those of another; empty:"
+        " not looked for",
         path=True,
     )
     data: PicturesConfig = PicturesConfig()
@@ -214,7 +216,8 @@ def _uses(data: PicturesConfig) -> list[str]:
             tested, test, _ = counted(divided, "test")
         more = f"; {bare} images without one are left out" if bare else ""
         lines.append(
-            f"cpc-tf linear, efficient: {count} labels of {name}, tested on {tested} of {test}{more}"
+            f"cpc-tf linear, efficient: {count} labels of {name}, tested on {tested} of"
+            f" {test}{more}"
         )
     except SplitError as error:
         lines.append(f"cpc-tf linear, efficient: {error}")
@@ -228,8 +231,9 @@ def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
 
     if not data.ref.has_boxes:
         raise ConfigError(
-            f"{data.flag}: does not name your own images; name them by --labelled=FOLDER, --unlabelled=FOLDER or "
-            "--dataset=folder:PATH, voc:PATH, coco:PATH, yolo:PATH or csv:PATH"
+            f"{data.flag}: does not name your own images; name them by --labelled=FOLDER,"
+            " --unlabelled=FOLDER or --dataset=folder:PATH, voc:PATH, coco:PATH, yolo:PATH or"
+            " csv:PATH"
         )
     folder = boxes.read(data)
     table = boxes.table_of(data, folder, [data.split, "test"])
@@ -309,7 +313,10 @@ def _near_copies(
         return f"no image is nearly one of another split (cosine of their features below {_NEAR:g})"
     some = [f"{files[places[i]]} ({files[places[j]]}, {cosine:.2f})" for i, j, cosine in pairs[:3]]
     be = "images are nearly ones" if len(pairs) > 1 else "image is nearly one"
-    return f"{len(pairs)} {be} of another split (cosine of their features at least {_NEAR:g}), e.g. {', '.join(some)}"
+    return (
+        f"{len(pairs)} {be} of another split (cosine of their features at least {_NEAR:g}), e.g."
+        f" {', '.join(some)}"
+    )
 
 
 def _projected(features: np.ndarray) -> np.ndarray:

@@ -143,7 +143,8 @@ def check(config: EmbedConfig) -> None:
             raise ConfigError(
                 "output",
                 config.output,
-                f"Parquet needs the package pyarrow (pip install pyarrow): {reason(error)}; {NPZ} and {CSV} do not",
+                f"Parquet needs the package pyarrow (pip install pyarrow): {reason(error)}; {NPZ}"
+                f" and {CSV} do not",
             ) from error
     if config.to_label and tf.io.gfile.exists(config.to_label_output):
         head, *rows = list(csv.reader(read_text(config.to_label_output).splitlines())) or [[]]
@@ -151,8 +152,8 @@ def check(config: EmbedConfig) -> None:
             raise ConfigError(
                 "to_label_output",
                 config.to_label_output,
-                "is there, and not an empty table; choose another name (and name this one by --labels if it has "
-                "labels)",
+                "is there, and not an empty table; choose another name (and name this one by"
+                " --labels if it has labels)",
             )
 
 

@@ -43,12 +43,14 @@ class EmbedConfig(Settings):
     map: str = setting("", "PNG to draw with similar images near each other; empty: none")
     map_method: str = setting(
         "pca",
-        "How the map is made: 'pca' (directions of largest variance) or 'tsne' (t-SNE keeps neighbours together)",
+        "How the map is made: 'pca' (directions of largest variance) or 'tsne' (t-SNE keeps"
+        " neighbours together)",
         choices=("pca", "tsne"),  # drawing.map.METHODS, which would import TensorFlow
     )
     labels: str = setting(
         "",
-        "CSV file with the classes of images (lines such as pictures/1.jpg,cat), for --map and --to_label",
+        "CSV file with the classes of images (lines such as pictures/1.jpg,cat), for --map and"
+        " --to_label",
     )
     neighbours: str = setting(
         "", "Images, as for --pictures, whose nearest ones --sheet shows; empty: none"
@@ -73,7 +75,8 @@ class EmbedConfig(Settings):
         super().check_complete()
         if not any((self.output, self.map, self.neighbours, self.duplicates, self.to_label)):
             raise ConfigError(
-                "--output= is empty: name a file, or ask for --map, --neighbours, --duplicates or --to_label"
+                "--output= is empty: name a file, or ask for --map, --neighbours, --duplicates or"
+                " --to_label"
             )
 
     def check(self):

@@ -32,11 +32,13 @@ def check(config: PredictConfig, model: Model, names: Sequence[str]) -> None:
     if not model.is_detector:
         if config.drawn:
             raise ConfigError(
-                f"--drawn={config.drawn}: a classifier finds no boxes; --sheet draws its predictions"
+                f"--drawn={config.drawn}: a classifier finds no boxes; --sheet draws its"
+                " predictions"
             )
         if config.output and config.format in (COCO, ""):
             raise ConfigError(
-                f"--output={config.output}: a classifier finds no boxes; choose a file that ends with .csv or .jsonl"
+                f"--output={config.output}: a classifier finds no boxes; choose a file that ends"
+                " with .csv or .jsonl"
             )
     if config.drawn or (config.output and not config.format):
         places: dict[str, str] = {}
@@ -56,8 +58,8 @@ def check_new(output: str) -> None:
     with writing(output):
         if tf.io.gfile.exists(output):
             raise ConfigError(
-                f"--output={output}: is finished (an unfinished one has a {PART} beside it); remove it or choose "
-                "another name"
+                f"--output={output}: is finished (an unfinished one has a {PART} beside it); remove"
+                " it or choose another name"
             )
 
 
@@ -349,7 +351,8 @@ def read_ids(path: str, files: Sequence[str], model: Model) -> Ids:
         ) from error
     if absent := [name for name in model.class_names if name not in numbers]:
         raise ConfigError(
-            f"--coco_ids={path}: has {listed([*numbers])}, but no category {listed(absent)} of the model"
+            f"--coco_ids={path}: has {listed([*numbers])}, but no category {listed(absent)} of the"
+            " model"
         )
     return Ids(_image_ids(path, images, files), {name: numbers[name] for name in model.class_names})
 

@@ -150,7 +150,8 @@ class Model:
         where = f"--model={shown(self.path)}"
         if not self.path:
             raise ConfigError(
-                "--model= is empty: name the directory of an exported model, e.g. runs/mine/base/classifier"
+                "--model= is empty: name the directory of an exported model, e.g."
+                " runs/mine/base/classifier"
             )
         if not tf.io.gfile.isdir(self.path):
             raise ConfigError(f"{where}: there is no such directory")
@@ -165,8 +166,8 @@ class Model:
             )
         if kind == "encoder":
             raise ConfigError(
-                f"{where}: holds an encoder, which has no classes; cpc-tf embed gives its features, and a run of "
-                "cpc-tf linear or efficient on it a classifier to export"
+                f"{where}: holds an encoder, which has no classes; cpc-tf embed gives its features,"
+                " and a run of cpc-tf linear or efficient on it a classifier to export"
             )
         return kind
 

@@ -238,7 +238,10 @@ def sheet(
     captions = [(_caption(record, style_of), file) for record, file in zip(records, files)]
     heading = "the least sure first"
     if total > len(records):
-        heading += f"; {len(records)} of {total:,}: the {MOST // 2} least sure, and others evenly spaced up to the surest"
+        heading += (
+            f"; {len(records)} of {total:,}: the {MOST // 2} least sure, and others evenly spaced"
+            " up to the surest"
+        )
     font = _font([heading, *itertools.chain(*captions)], _TEXT)
     pen.text((_GAP, _TEXT // 2), heading, inks["ink"], font)
     x = _GAP + pen.textlength(heading, font)

@@ -41,8 +41,8 @@ class PredictConfig(Settings):
     )
     output: str = setting(
         "",
-        "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a detector also .json (COCO) or "
-        "a folder (a file an image, see --boxes_format); empty: none",
+        "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a detector"
+        " also .json (COCO) or a folder (a file an image, see --boxes_format); empty: none",
     )
     sheet: str = setting(
         "", "PNG to draw with at most 60 images and what was predicted, the least sure first"
@@ -50,7 +50,8 @@ class PredictConfig(Settings):
     drawn: str = setting("", "Folder for all images with their boxes drawn, of a detector")
     least_score: float = setting(
         RECOMMENDED,
-        "Least score of a detector's boxes; -1: the one with the best F1 in its test, as its detector.json says",
+        "Least score of a detector's boxes; -1: the one with the best F1 in its test, as its"
+        " detector.json says",
         minimum=-1,
         maximum=1,
     )
@@ -62,12 +63,14 @@ class PredictConfig(Settings):
     )
     coco_ids: str = setting(
         "",
-        "COCO JSON of the images, whose ids of images and categories --output=FILE.json takes, for loadRes",
+        "COCO JSON of the images, whose ids of images and categories --output=FILE.json takes, for"
+        " loadRes",
     )
     boxes_format: str = setting(
         VOC,
-        "What a folder as --output gets: 'voc' (XML), 'yolo' (labels/*.txt with lines CLASS X Y WIDTH HEIGHT, "
-        "classes.txt and data.yaml), 'yolo_scores' (each line with its score behind the box)",
+        "What a folder as --output gets: 'voc' (XML), 'yolo' (labels/*.txt with lines CLASS X Y"
+        " WIDTH HEIGHT, classes.txt and data.yaml), 'yolo_scores' (each line with its score behind"
+        " the box)",
         choices=(VOC, YOLO, YOLO_SCORES),
     )
     batch_size: int = count(
@@ -100,7 +103,8 @@ class PredictConfig(Settings):
         super().check_complete()
         if not (self.output or self.sheet or self.drawn):
             raise ConfigError(
-                "--output= is empty: name a file, or - for standard output; or draw, with --sheet or --drawn"
+                "--output= is empty: name a file, or - for standard output; or draw, with --sheet"
+                " or --drawn"
             )
 
     @property

@@ -119,7 +119,10 @@ def main():
     )
 
     left = 10.0
-    caption = "3  From c it predicts the patch below, and must\n    tell it from patches of this and other images."
+    caption = (
+        "3  From c it predicts the patch below, and must\n    tell it from patches of this and"
+        " other images."
+    )
     axes.text(left, 3.7, caption, va="bottom", color=INK)
     draw = np.random.default_rng(3)
     true_at = 4

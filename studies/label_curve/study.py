@@ -118,7 +118,9 @@ def classified(
     workdir = f"{folder}/{name}_{fraction:g}{f'_{steps}_steps' if steps else ''}"
     command = [
         "cpc_tf.efficient",
-        f"--flagfile=flags/{_presets(dataset)}/efficient{'_pixels' * baseline}{ENDING.get(dataset, '')}.flags",
+        (
+            f"--flagfile=flags/{_presets(dataset)}/efficient{'_pixels' * baseline}{ENDING.get(dataset, '')}.flags"
+        ),
         *_data(dataset, pictures),
         f"--encoder={'pixels' if baseline else module or f'graph:{folder}/hub'}",
         f"--label_fraction={fraction:g}",

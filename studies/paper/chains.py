@@ -70,18 +70,28 @@ _161 = "imagenet/pretrain_resnet161"
 _LINEAR = "imagenet/linear"
 _EFFICIENT = "imagenet/efficient"
 # Of the rotation rows of table 3, and of the label propagation beside them: Zhai et al. 2019.
-_ROTATION = "imagenet/pretrain_rotation --encoder=resnet152_x2 --workdir=runs/imagenet/rotation_resnet152_x2/pretrain"
-_ROTATION_VAT = "imagenet/pretrain_rotation --encoder=resnet50_x4 --workdir=runs/imagenet/rotation_resnet50_x4/pretrain"
+_ROTATION = (
+    "imagenet/pretrain_rotation --encoder=resnet152_x2"
+    " --workdir=runs/imagenet/rotation_resnet152_x2/pretrain"
+)
+_ROTATION_VAT = (
+    "imagenet/pretrain_rotation --encoder=resnet50_x4"
+    " --workdir=runs/imagenet/rotation_resnet50_x4/pretrain"
+)
 _ON_ROTATION = (
     # Weights and norm of Zhai et al.'s config/moam_step_1.sh.
-    "imagenet/efficient --label_fraction=0.1 --head_blocks=0 --augment=none --propagation=vat --vat_radius=0.0412 "
-    "--vat_weight=0.3 --entropy_weight=0.3 --workdir=runs/imagenet/rotation_vat/efficient_0.1"
+    "imagenet/efficient --label_fraction=0.1 --head_blocks=0 --augment=none --propagation=vat"
+    " --vat_radius=0.0412 --vat_weight=0.3 --entropy_weight=0.3"
+    " --workdir=runs/imagenet/rotation_vat/efficient_0.1"
 )
 # Other works fine-tune the network itself with a linear layer behind it, on crops and mirrored ones.
 _FINE_TUNED = f"{_EFFICIENT} --head_blocks=0 --augment=none"
 # They learn linear classifiers on mirrored images in their own colours.
 _MIRRORED = f"{_LINEAR} --mirror --augment=none"
-_WHOLE = "--geometry_from=flags --resize=256 --resize_mode=crop --image_size=224 --patch_size=224 --patch_stride=224"
+_WHOLE = (
+    "--geometry_from=flags --resize=256 --resize_mode=crop --image_size=224 --patch_size=224"
+    " --patch_stride=224"
+)
 _MOCO_X4 = "imagenet/pretrain_moco --encoder=resnet50_x4 --workdir=runs/imagenet/moco_x4/pretrain"
 # The C4 recipe of other works: regions are pooled from the third stack, and the trained fourth one is their head.
 _C4 = "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer --region_head=encoder"
@@ -171,53 +181,92 @@ CHAINS = {
 
 # What of a rung of Fig. 3 is ours.
 _OF_RUNGS = {
-    "rung_v1": "no norm before LN ([decisions](decisions.md#cpc-v1)); a warm-up until then; the custom "
-    "validation set; v2's rate and no mirroring on all rungs",
-    "rung_RC": "as the rung before; from here on to LP the test shows one channel at a time, as the encoders saw "
-    "images, with colour beside it; that of PA is in colour",
+    "rung_v1": (
+        "no norm before LN ([decisions](decisions.md#cpc-v1)); a warm-up until then; the custom "
+        "validation set; v2's rate and no mirroring on all rungs"
+    ),
+    "rung_RC": (
+        "as the rung before; from here on to LP the test shows one channel at a time, as the"
+        " encoders saw images, with colour beside it; that of PA is in colour"
+    ),
     "rung_LP": "as the rung before; with the patches the offsets become v2's",
-    "rung_PA": "as the rung before; instead of colour dropping and jitter, which appendix A does not list",
+    "rung_PA": (
+        "as the rung before; instead of colour dropping and jitter, which appendix A does not list"
+    ),
 }
 
 # Preset -> what of it is ours, since the paper does not say; with the place where the reasons are.
 OURS = {
-    _161: "order within a block, mean over predictions, negatives of 16 images, magnitudes of elastic deformation and "
-    "histogram ([decisions](decisions.md#context-and-objective)); bfloat16 and recomputation",
-    "imagenet/pretrain_resnet50": "as with ResNet-161; layer norm and optimizer, of which the paper gives no others",
-    "imagenet/pretrain_cpc_v1": "no prediction of the next row ([decisions](decisions.md#cpc-v1)); predictions and "
-    "targets of 64 dimensions, where v1's equation 3 has a full matrix; what v1 leaves open is as in v2",
+    _161: (
+        "order within a block, mean over predictions, negatives of 16 images, magnitudes of elastic"
+        " deformation and histogram ([decisions](decisions.md#context-and-objective)); bfloat16 and"
+        " recomputation"
+    ),
+    "imagenet/pretrain_resnet50": (
+        "as with ResNet-161; layer norm and optimizer, of which the paper gives no others"
+    ),
+    "imagenet/pretrain_cpc_v1": (
+        "no prediction of the next row ([decisions](decisions.md#cpc-v1)); predictions and targets"
+        " of 64 dimensions, where v1's equation 3 has a full matrix; what v1 leaves open is as"
+        " in v2"
+    ),
     _LINEAR: "90 epochs ([decisions](decisions.md#linear-protocol))",
-    "imagenet/linear_cpc_v1": "the test is grey ([decisions](decisions.md#patch-augmentation)); the rest is v1's",
+    "imagenet/linear_cpc_v1": (
+        "the test is grey ([decisions](decisions.md#patch-augmentation)); the rest is v1's"
+    ),
     "imagenet/pretrain_rotation": "all but the objective",
-    "imagenet/pretrain_instance_bank": "optimizer, batch, magnitudes of colours; the weight of the proximal term",
-    "imagenet/pretrain_local_aggregation": "optimizer, batch, magnitudes of colours; the bank begins anew after the "
-    "first ten epochs; the image itself is always close",
-    "imagenet/pretrain_moco": "optimizer, magnitudes of colours; layer norm, which needs no shuffling, in place of "
-    "batch norm",
-    "imagenet/pretrain_pirl": "optimizer, batch, magnitudes of colours; cells of 75 px, of which its authors cut 64",
+    "imagenet/pretrain_instance_bank": (
+        "optimizer, batch, magnitudes of colours; the weight of the proximal term"
+    ),
+    "imagenet/pretrain_local_aggregation": (
+        "optimizer, batch, magnitudes of colours; the bank begins anew after the "
+        "first ten epochs; the image itself is always close"
+    ),
+    "imagenet/pretrain_moco": (
+        "optimizer, magnitudes of colours; layer norm, which needs no shuffling, in place of "
+        "batch norm"
+    ),
+    "imagenet/pretrain_pirl": (
+        "optimizer, batch, magnitudes of colours; cells of 75 px, of which its authors cut 64"
+    ),
     "imagenet/pretrain_cmc": "optimizer, batch, magnitudes of colours",
-    "imagenet/pretrain_multi_task": "three of four tasks, equal weights, one output for all; optimizer, batch, length",
+    "imagenet/pretrain_multi_task": (
+        "three of four tasks, equal weights, one output for all; optimizer, batch, length"
+    ),
     "imagenet/pretrain_exemplar": "optimizer, batch, length, augmentation",
     "imagenet/pretrain_colorization": "optimizer, batch, length; the grid of the prediction",
-    "imagenet/pretrain_relative_position": "optimizer, batch, length, the distortion of patches, a head for pairs",
+    "imagenet/pretrain_relative_position": (
+        "optimizer, batch, length, the distortion of patches, a head for pairs"
+    ),
     **{
         f"imagenet_ladder/pretrain_{name}": _OF_RUNGS.get(key, "as the rung before")
         for key, name in _RUNGS.items()
     },
-    "imagenet_ladder/linear": "which images are the custom validation set: the first 10,000 of train",
-    _EFFICIENT: "which labels, mirroring, momentum and schedule of SGD, number of trials, the rule of convergence, "
-    "rates of fine-tuning, the shape of tests ([decisions](decisions.md#few-labels))",
+    "imagenet_ladder/linear": (
+        "which images are the custom validation set: the first 10,000 of train"
+    ),
+    _EFFICIENT: (
+        "which labels, mirroring, momentum and schedule of SGD, number of trials, the rule of"
+        " convergence, rates of fine-tuning, the shape of tests"
+        " ([decisions](decisions.md#few-labels))"
+    ),
     "imagenet/efficient_pixels": "as with CPC; 24 trials over four depths",
     "imagenet/efficient_pixels_resnet161": "as with CPC",
-    "imagenet/efficient_pseudo_labels": "images with labels keep them; with 1 % no noise of hue, saturation and "
-    "value in the first training",
-    "imagenet/efficient_vat": "images with labels are disturbed only among all others; batch norm of images with "
-    "and without labels apart, its running statistics of those with labels; the divergence of the disturbed prediction "
-    "from the clean one; 1 %",
+    "imagenet/efficient_pseudo_labels": (
+        "images with labels keep them; with 1 % no noise of hue, saturation and "
+        "value in the first training"
+    ),
+    "imagenet/efficient_vat": (
+        "images with labels are disturbed only among all others; batch norm of images with and"
+        " without labels apart, its running statistics of those with labels; the divergence of the"
+        " disturbed prediction from the clean one; 1 %"
+    ),
     "imagenet/efficient_uda": "the paper's own augmentation; where the rate drops",
     "imagenet/linear_bigbigan": "images, output of the module",
     "imagenet/efficient_bigbigan": "which map: that from which the module pools its output",
-    "voc/detect": "all but the architecture, the data, colour dropping, scales and two phases: the public C4 recipe; "
-    "lengths and rates of the phases ([decisions](decisions.md#detection))",
+    "voc/detect": (
+        "all but the architecture, the data, colour dropping, scales and two phases: the public C4"
+        " recipe; lengths and rates of the phases ([decisions](decisions.md#detection))"
+    ),
     "voc/detect_supervised": "as with CPC; the trained fourth stack is the regions' head",
 }

@@ -82,7 +82,8 @@ def chosen(table: str, name: str) -> list[Chosen]:
         raise ConfigError("table", table, f"must be {', '.join(TABLES)}")
     if not table and not name:
         raise ConfigError(
-            f"name a row by --row=NAME or a table by --table={'|'.join(TABLES)}; docs/paper.md has the rows"
+            f"name a row by --row=NAME or a table by --table={'|'.join(TABLES)}; docs/paper.md has"
+            " the rows"
         )
     rows = [
         Chosen(of.title, row)
@@ -176,7 +177,8 @@ def carry_out(todo: Sequence[Step]) -> None:
         print(f"{number}/{len(todo)}: cpc-tf {shlex.join(step.words)}", flush=True)
         if status := run(step):
             sys.exit(
-                f"stopped at cpc-tf {step.task} (status {status}); the same command goes on from there"
+                f"stopped at cpc-tf {step.task} (status {status}); the same command goes on from"
+                " there"
             )
 
 
@@ -244,7 +246,8 @@ def main(table: str, row: str, work: str, seeds: int, also: Sequence[str], dry_r
             raise ConfigError(
                 "also",
                 each,
-                "must be a flag, as --data_dir=/data, or one of a task, as pretrain:--batch_size=256",
+                "must be a flag, as --data_dir=/data, or one of a task, as"
+                " pretrain:--batch_size=256",
             )
     parts = (
         paper.TABLE_3_FRACTIONS

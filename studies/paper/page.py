@@ -55,7 +55,8 @@ def block(chain: Chain) -> str:
     if chain.fractions:
         first, *others = (f"{part:g}" for part in chain.fractions)
         lines.append(
-            f"# The same with {', '.join(others)} in place of {first}, for rows with several parts of the labels."
+            f"# The same with {', '.join(others)} in place of {first}, for rows with several parts"
+            " of the labels."
         )
     return "\n".join([f"### {chain.title}\n\n```bash", *lines, report, "```"])
 

@@ -58,7 +58,10 @@ _PIXELS = ("pixels",)
 _PARTS = " / ".join(f"{100 * part:g}" for part in paper.FRACTIONS)
 _BASELINE = State(HERE, _CURVE, ("pixels",))
 _CPC = State(HERE, _CURVE, ("efficient",))
-_PROPAGATION = "its authors' values; what is ours: [decisions](decisions.md#label-propagation) and [below](#cost-and-what-is-ours)"
+_PROPAGATION = (
+    "its authors' values; what is ours: [decisions](decisions.md#label-propagation) and"
+    " [below](#cost-and-what-is-ours)"
+)
 _IN_LADDER = f"in small by another protocol: {_LADDER}"
 # What differs from the row, beside its figure. "Pre-trained" is of other works' objectives.
 _ADAM = "pre-trained by Adam in place of SGD"
@@ -66,14 +69,17 @@ _COLOURS = f"{_ADAM}, with colours of other magnitudes"
 _LINEAR = "then App. B's classifier, by Adam, on mirrored crops of one size"
 _FINE_TUNED = "then App. C's two phases and their search, with a linear layer"
 _C4 = "then our schedule of detection, in two phases"
-_ROTATION = "its objective on ResNet-50 of 24 M parameters; the row's network, of Kolesnikov et al. 2019, has 86 M"
+_ROTATION = (
+    "its objective on ResNet-50 of 24 M parameters; the row's network, of Kolesnikov et al. 2019,"
+    " has 86 M"
+)
 _BANK_ANEW = "the bank begins anew after the first ten epochs"
 _CELLS = "cells of 75 px in place of 64"
 _LAYER_NORM = "layer norm in place of batch norm among shuffled images"
 _AMDIM = State(
     NOT,
-    "its objective is here, `--objective=amdim`, its network of 626 M parameters is not; its weights are published for "
-    "PyTorch, and as a SavedModel they would run with `--signature`",
+    "its objective is here, `--objective=amdim`, its network of 626 M parameters is not; its"
+    " weights are published for PyTorch, and as a SavedModel they would run with `--signature`",
 )
 _THREE_TASKS = "three of its four tasks, since motion segmentation needs videos, with equal weights"
 _DOWNLOAD = "needs its module from TF-Hub"
@@ -247,8 +253,9 @@ TABLE_3 = _table(
         "Unsup. Data Aug.": State(RUNS, _PROPAGATION, ("uda",)),
         "Rot. + VAT + Ent. Min.": State(
             INSTEAD,
-            "VAT on a module of rotation. Zhai et al. 2019 train rotation, classes and VAT together, label all "
-            "images and train anew, and fine-tune; sums here are of objectives without labels",
+            "VAT on a module of rotation. Zhai et al. 2019 train rotation, classes and VAT"
+            " together, label all images and train anew, and fine-tune; sums here are of objectives"
+            " without labels",
             ("rotation_vat",),
         ),
         "Instance Discr.": State(RUNS, f"{_COLOURS}; {_FINE_TUNED}", ("instance_bank",)),

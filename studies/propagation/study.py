@@ -25,8 +25,8 @@ def runs(places: runner.Places) -> list[runner.Run]:
     def run(fraction: float, features: str, method: str, seed: int) -> runner.Run:
         fields = {"dataset": DATASET, "label_fraction": fraction, "seed": seed}
         fields |= {"features": features, "propagation": method}
-        folder = (
-            f"{places.work}/label_curve/{DATASET}/{seed}"  # its encoders are those of that study
+        folder = (  # its encoders are those of that study
+            f"{places.work}/label_curve/{DATASET}/{seed}"
         )
         *before, (command, made) = curves.classified(
             DATASET, places.pictures, folder, features, fraction, seed

@@ -335,11 +335,13 @@ def draw(found: Sequence[dict]) -> bytes:
                 if value is not None:
                     aside = line.objective in (UNTRAINED, SUPERVISED)
                     color = theme.named[
-                        "labels"
-                        if line.objective == SUPERVISED
-                        else "untrained"
-                        if aside
-                        else "cpc"
+                        (
+                            "labels"
+                            if line.objective == SUPERVISED
+                            else "untrained"
+                            if aside
+                            else "cpc"
+                        )
                     ]
                     axis.barh(y, 100 * value, color=color)
                     axis.text(100 * value, y, f" {100 * value:.0f}", va="center")

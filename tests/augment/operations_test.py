@@ -24,16 +24,20 @@ RECORDED = {
     ("small_patches", ""): ("7b03a04cd3a99bb2", "d68e467ccda7b7ed"),
     (
         "full",
-        "shear_x.limit=0.15,shear_y.limit=0.15,translate_x.limit=0.225,translate_y.limit=0.225,rotate.limit=15,"
-        "solarize.lowest=128,posterize.fewest=6,contrast.spread=0.45,color.spread=0.45,brightness.spread=0.45,"
-        "sharpness.spread=0.45",
+        (
+            "shear_x.limit=0.15,shear_y.limit=0.15,translate_x.limit=0.225,translate_y.limit=0.225,rotate.limit=15,"
+            "solarize.lowest=128,posterize.fewest=6,contrast.spread=0.45,color.spread=0.45,brightness.spread=0.45,"
+            "sharpness.spread=0.45"
+        ),
     ): ("cb241248abb4eb34", "58c31ed796ab4858"),
     ("full", "autoaugment=0"): ("cc42f0286e5ee7d0", "d15775665a2bbce8"),
     ("full", "grey=0"): ("0a3cecdde5f294fd", "1787e1cf6b924a32"),
     (
         "full",
-        "autoaugment=3,elastic=0.5,elastic.sigma=0.1,elastic.shear=0.3,histogram=0.5,histogram.shift=0.2,"
-        "histogram.slope=3,distort=0.3,distort.brightness=0.2,distort.saturation=0.3,distort.contrast=0.4",
+        (
+            "autoaugment=3,elastic=0.5,elastic.sigma=0.1,elastic.shear=0.3,histogram=0.5,histogram.shift=0.2,"
+            "histogram.slope=3,distort=0.3,distort.brightness=0.2,distort.saturation=0.3,distort.contrast=0.4"
+        ),
     ): ("1173047342160842", "8051dcb6b7dd58d5"),
     ("v1", "jitter.margin=0.25"): ("07fc626dc1df4350", "08e6940864596b41"),
     ("colour_drop", "jitter.margin=0.1,drop_channels=0.4"): (

@@ -73,7 +73,10 @@ def test_negatives(opened, warnings, tmp_path):
     ):
         opened("voc", {})
     assert counts({}, negatives_without_xml=True) == [0, 0, 1]
-    found = "2 of 3 images have no objects, 1 of them no annotation: JPEGImages/000.png, JPEGImages/001.png"
+    found = (
+        "2 of 3 images have no objects, 1 of them no annotation: JPEGImages/000.png,"
+        " JPEGImages/001.png"
+    )
     assert warnings.pop().endswith(found)
     assert warnings == []
     with pytest.raises(ConfigError, match=r"1 of 3 .* 001 \(broken annotation"):  # is no negative
@@ -90,7 +93,10 @@ UNUSABLE = [
     ),
     (
         {"JPEGImages/gone.png": picture(0)[:-30], "Annotations/gone.xml": xml(CAT)},
-        "1 of 101 files (0.99 %) cannot be decoded and are left out; remove or repair them: JPEGImages/gone.png",
+        (
+            "1 of 101 files (0.99 %) cannot be decoded and are left out; remove or repair them:"
+            " JPEGImages/gone.png"
+        ),
     ),
 ]
 

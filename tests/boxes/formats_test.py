@@ -162,8 +162,8 @@ def test_boxes_as_a_viewer_shows_them(source_of, warnings):
     assert batch["boxes"].shape == (8, 1, 4)
     (line,) = warnings
     assert (
-        "7 of 8 images are turned as their EXIF orientation says; boxes are places in the turned image: "
-        in line
+        "7 of 8 images are turned as their EXIF orientation says; boxes are places in the turned"
+        " image: " in line
     )
 
 
@@ -174,8 +174,8 @@ def test_boxes_in_the_stored_picture_are_turned_with_it_where_the_size_tells(sou
     )
     (line,) = [line for line in warnings if "they are stored in" in line]
     assert (
-        "4 of 8 images have annotations of the size they are stored in; their boxes are turned with them"
-        in line
+        "4 of 8 images have annotations of the size they are stored in; their boxes are turned with"
+        " them" in line
     )
     assert line.endswith("/5.jpg, JPEGImages/6.jpg, JPEGImages/7.jpg, JPEGImages/8.jpg")
 

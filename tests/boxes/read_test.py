@@ -193,8 +193,8 @@ POLYGON = box(
 )  # around both: our box
 RLE = box(1, bbox=(), segmentation={"counts": [9, 4, 83], "size": [HEIGHT, WIDTH]})
 BAD_BOXES = [(1, 1, 0, 4), (5, 5, -2, 4), (WIDTH, 0, 5, 5), (1, 2, 3), ("1", 2, 3, 4)]
-BAD_ROWS = (
-    "1 0.5 0.5 0 0.5\n1 0.5 0.5 0.5 -0.5\n1 -0.5 0.5 0.5 0.5\n"  # without area within the image
+BAD_ROWS = (  # without area within the image
+    "1 0.5 0.5 0 0.5\n1 0.5 0.5 0.5 -0.5\n1 -0.5 0.5 0.5 0.5\n"
 )
 BAD_ROWS += (
     "1 0.5 0.5 0.5\n1 0.5 0.5 0.5 x\n1 0.5 0.5 nan 0.5\n1 0.5 0.5 0.5 0.5 0.9 1 1\n1 3 2 4 4\n"
@@ -266,7 +266,10 @@ CASES = {
         {"train": [cats("000"), cats("001"), cats("002")]},
         [
             "/voc: 1 of 4 annotations have the name of no image and are left out: gone",
-            "/voc: 1 of 4 annotations have the <filename> of another image; their own names count: 000",
+            (
+                "/voc: 1 of 4 annotations have the <filename> of another image; their own names"
+                " count: 000"
+            ),
         ],
     ),
     "boxes are cut off at the real border and bad ones left out": Case(
@@ -288,8 +291,14 @@ CASES = {
             ]
         },
         [
-            "/voc: 3 of 309 boxes (0.971 %) have no name or no <bndbox> of four numbers and are left out; ",
-            "/voc: 2 of 309 boxes (0.647 %) reach beyond their images by more than 5 % and are cut off at the bor",
+            (
+                "/voc: 3 of 309 boxes (0.971 %) have no name or no <bndbox> of four numbers and are"
+                " left out; "
+            ),
+            (
+                "/voc: 2 of 309 boxes (0.647 %) reach beyond their images by more than 5 % and are"
+                " cut off at the bor"
+            ),
             "/voc: 3 of 309 boxes (0.971 %) have no area within the image and are left out; ",
         ],
         ("cat", "dog", "zebra"),  # whose boxes are bad does not matter
@@ -332,10 +341,22 @@ CASES = {
         in_json(*entries(1, 300), *(box(1, 1, bbox) for bbox in BAD_BOXES), box(7), RLE, height=0),
         {"train": [cats("a", 300)]},
         [
-            "1 of 307 boxes (0.326 %) have an image_id that x.json does not name and are left out; ",
-            "1 of 307 boxes (0.326 %) have a mask in RLE, which is not read, and no bbox and are left out; ",
-            "2 of 305 boxes (0.656 %) have no known category_id, or neither a bbox of four numbers nor a polygon and",
-            "1 of 305 boxes (0.328 %) reach beyond their images by more than 5 % and are cut off at the border; ",
+            (
+                "1 of 307 boxes (0.326 %) have an image_id that x.json does not name and are left"
+                " out; "
+            ),
+            (
+                "1 of 307 boxes (0.326 %) have a mask in RLE, which is not read, and no bbox and"
+                " are left out; "
+            ),
+            (
+                "2 of 305 boxes (0.656 %) have no known category_id, or neither a bbox of four"
+                " numbers nor a polygon and"
+            ),
+            (
+                "1 of 305 boxes (0.328 %) reach beyond their images by more than 5 % and are cut"
+                " off at the border; "
+            ),
             "3 of 305 boxes (0.984 %) have no area within the image and are left out; ",
         ],
     ),
@@ -365,7 +386,10 @@ CASES = {
         },
         [
             "1 of 1 text files have polygons, which become the boxes around them: a",
-            "2 of 2 boxes reach beyond their images by up to 5 % and are cut off at the border: a.png",
+            (
+                "2 of 2 boxes reach beyond their images by up to 5 % and are cut off at the border:"
+                " a.png"
+            ),
         ],
     ),
     "polygons in JSON": Case("coco", in_json(POLYGON), {"train": [cats("a")]}),
@@ -381,7 +405,10 @@ CASES = {
         {"val": [cats("train/train")]},
         [
             "/yolo: 1 of 2 images are in several splits of data.yaml: images/train/train.png",
-            "/yolo: 1 of 2 images are in no split of data.yaml and are left out: images/test/test.png",
+            (
+                "/yolo: 1 of 2 images are in no split of data.yaml and are left out:"
+                " images/test/test.png"
+            ),
         ],
     ),
     "without names and splits": Case(
@@ -399,17 +426,25 @@ CASES = {
         "yolo",
         {
             **A,
-            "a.txt": "\ufeff".encode()
-            + rows(600).replace("\n", "\r\n").encode()
-            + f"{BAD_ROWS}1 \xff 1 1 1".encode("latin-1"),
+            "a.txt": (
+                "\ufeff".encode()
+                + rows(600).replace("\n", "\r\n").encode()
+                + f"{BAD_ROWS}1 \xff 1 1 1".encode("latin-1")
+            ),
             "labels/gone.txt": ROW,
             "classes.txt": NAMES,
         },
         {"train": [cats("a", 600)]},
         [
             "1 of 2 annotations have the name of no image and are left out: gone",
-            "6 of 609 boxes (0.985 %) have no class of the list or no four numbers from 0 to 1 and are left out; ",
-            "1 of 609 boxes (0.164 %) reach beyond their images by more than 5 % and are cut off at the border; ",
+            (
+                "6 of 609 boxes (0.985 %) have no class of the list or no four numbers from 0 to 1"
+                " and are left out; "
+            ),
+            (
+                "1 of 609 boxes (0.164 %) reach beyond their images by more than 5 % and are cut"
+                " off at the border; "
+            ),
             "3 of 609 boxes (0.493 %) have no area within the image and are left out; ",
         ],
     ),
@@ -448,8 +483,14 @@ def test_what_is_read_and_said(opened, warnings, case):
 VOC_KNOWN = "; known are JPEGImages and Annotations "
 NO_XML = f"none of its 1 images has an XML file of its name{VOC_KNOWN}"
 NOT_THERE = r"\(50 %\) cannot be used.*: gone.png \(no such image\)"
-NO_CLASS = r"^--dataset=\S+ 1 of 1 boxes \(100 %\) have a class that classes.txt does not name.*: a \(class 1\)"
-NO_CATEGORY = r"^--dataset=\S+ 1 of 2 boxes \(50 %\) have a category_id that x.json does not name.*: a \(category_id 2\)"
+NO_CLASS = (
+    r"^--dataset=\S+ 1 of 1 boxes \(100 %\) have a class that classes.txt does not name.*: a"
+    r" \(class 1\)"
+)
+NO_CATEGORY = (
+    r"^--dataset=\S+ 1 of 2 boxes \(50 %\) have a category_id that x.json does not name.*: a"
+    r" \(category_id 2\)"
+)
 OF_TRAIN = {
     **pictures("train/a.png"),
     "annotations/train.json": one("a.png"),
@@ -537,7 +578,10 @@ REFUSED = [
     (
         "coco",
         {**AB, **dict.fromkeys(("a.json", "b.json"), '{"shapes": [], "imagePath": "a.png"}')},
-        "^--dataset=coco:.*: its 2 JSON files are labelme's, one for each image, which are not read; convert them",
+        (
+            "^--dataset=coco:.*: its 2 JSON files are labelme's, one for each image, which are not"
+            " read; convert them"
+        ),
     ),
     (
         "voc",
@@ -557,7 +601,10 @@ REFUSED = [
     (
         "csv",
         A,
-        "no CSV files in it; known are CSV files with the columns filename,width,height,class,xmin,",
+        (
+            "no CSV files in it; known are CSV files with the columns"
+            " filename,width,height,class,xmin,"
+        ),
     ),
     (
         "csv",
@@ -615,7 +662,10 @@ REFUSED = [
     (
         "coco",
         BATCHES,
-        r"^--split=train: .* has one, two; parts of one .*: --split=one\[:80%\] --test_split=one\[80%:\]",
+        (
+            r"^--split=train: .* has one, two; parts of one .*: --split=one\[:80%\]"
+            r" --test_split=one\[80%:\]"
+        ),
     ),
     ("yolo", {"a.txt": ROW}, "no images in it; known are images/.*jpg and labels"),
     ("yolo", A, "none of its 1 images has a text file of its name; known are"),

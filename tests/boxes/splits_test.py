@@ -110,7 +110,8 @@ def test_copies_are_on_one_side_and_what_is_learned_and_tested_is_named(tmp_path
     ]
     apart = [line for line in lines if "another label than a copy" in line]
     assert apart == [
-        "1 image has another label than a copy: 02b.png (02a.png); remove one of each, or correct its label"
+        "1 image has another label than a copy: 02b.png (02a.png); remove one of each, or correct"
+        " its label"
     ]
     assert any(line.startswith("1 test images are learned, too: ") for line in lines)
 
@@ -267,10 +268,8 @@ def traced_once():
 
     def shared(make):
         made = []
-        return (
-            lambda *args, **options: made[0]
-            if made
-            else made.append(make(*args, **options)) or made[0]
+        return lambda *args, **options: (
+            made[0] if made else made.append(make(*args, **options)) or made[0]
         )
 
     with pytest.MonkeyPatch.context() as patch:

@@ -105,7 +105,10 @@ def test_what_an_object_lacks_is_not_a_number(content, name, whole):
         SOUND[:-20],
         b"\xff\xd8\xff\xe0",
         b"<annotation>\x00</annotation>",
-        b"<annotations><image name='a.jpg'><box label='dog' xtl='1' ytl='1' xbr='9' ybr='9'/></image></annotations>",
+        (
+            b"<annotations><image name='a.jpg'><box label='dog' xtl='1' ytl='1' xbr='9'"
+            b" ybr='9'/></image></annotations>"
+        ),
         b"<html><object/></html>",
         b"<?xml version='1.0' encoding='nonsense'?><annotation/>",
         "<?xml version='1.0' encoding='gbk'?><annotation>图</annotation>".encode("gbk"),

@@ -77,7 +77,10 @@ def test_signals_without_a_name_have_a_number():
 
 # What the main thread does when the signals come: a mutex that is locked twice keeps it in C, as a compilation does.
 LIBRARY = "import ctypes; c = ctypes.CDLL(None); mutex = ctypes.create_string_buffer(64)"
-IN_C = f"{LIBRARY}; c.pthread_mutex_lock(mutex); print('ready', flush=True); c.pthread_mutex_lock(mutex)"
+IN_C = (
+    f"{LIBRARY}; c.pthread_mutex_lock(mutex); print('ready', flush=True);"
+    " c.pthread_mutex_lock(mutex)"
+)
 PROGRAM = f"""
 import dataclasses
 from cpc_tf.core import cli

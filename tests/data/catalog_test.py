@@ -90,7 +90,10 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
     with_unlabelled = DataConfig(
         dataset="photos/19", data_dir=photos_dir, split="train+unlabelled[:3]"
     )
-    said = r"^--split=train\+unlabelled\[:3\]: no labels there in .* \(unlabelled\[:3\] is a usual name"
+    said = (
+        r"^--split=train\+unlabelled\[:3\]: no labels there in .* \(unlabelled\[:3\] is a usual"
+        r" name"
+    )
     with pytest.raises(ConfigError, match=said):
         catalog.open_pair(with_unlabelled, "test")
     assert (
@@ -147,7 +150,10 @@ def test_splits_of_tfds_syntax_are_used():
         DataConfig(), [SplitSummary("split", "train[:50%]+test", about, 37, classes=19)]
     )
     assert text.split("\n")[1:] == [
-        "  --split=train[:50%]+test: 37 images of 19 classes, not counted since all records would have to be read",
+        (
+            "  --split=train[:50%]+test: 37 images of 19 classes, not counted since all records"
+            " would have to be read"
+        ),
         "  not used: the split validation (9 images)",
     ]
 

@@ -44,8 +44,10 @@ def test_one_percent_of_broken_files_is_left_out_with_a_warning_and_more_ends_th
     ]
     write_files(tmp_path / "x", {name: BROKEN[name][0] for name in ("cut.jpg", "cut.png")})
     for _ in range(2):  # checked, then remembered
-        assert refused(open_folder, root, "train", cache) == (
-            f"--dataset=folder:{root}: 4 of 202 files (1.98 %) cannot be decoded, more than 1 %; "
+        assert (
+            refused(open_folder, root, "train", cache)
+            == f"--dataset=folder:{root}: 4 of 202 files (1.98 %) cannot be decoded, more than"
+            " 1 %; "
             f"remove or repair them: {', '.join(DESCRIBED)}"
         )
 

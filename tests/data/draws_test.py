@@ -50,9 +50,10 @@ def test_about_a_part_of_each_class_is_taken_in_whole_groups():
     assert draws.last_part(["abc", "de"], group_of.get, 0.5) == set(), (
         "a class of one group keeps it"
     )
-    assert draws.last_part(["abcde"], group_of.get, 0.1) == {"d", "e"}, (
-        "the smaller of two that are too large"
-    )
+    assert draws.last_part(["abcde"], group_of.get, 0.1) == {
+        "d",
+        "e",
+    }, "the smaller of two that are too large"
     assert draws.last_part(["abdf", "ceg"], group_of.get, 0.5) >= {"f", "g"}, "of two classes"
     drawn = np.random.default_rng(0).permutation(40).tolist()
     assert draws.last_part([drawn], lambda item: item, 0.2) == {*drawn[-8:]}
@@ -173,8 +174,8 @@ def test_a_group_in_both_split_folders_is_said(pictures):
     copies = {f"{'train' if i < 3 else 'test'}/{i}.png": f"cat/{i}.png" for i in range(1, 5)}
     said = catalog.open_pair(pictures(copies, table, top_folders="splits"), "test").summary
     assert (
-        "1 test images are of groups that are learned, too: the accuracy on them says little: test/3.png"
-        in said
+        "1 test images are of groups that are learned, too: the accuracy on them says little:"
+        " test/3.png" in said
     )
 
 

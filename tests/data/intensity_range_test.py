@@ -129,14 +129,15 @@ def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, warnings, monke
     assert abs(train[0] - 1000) <= 2
     assert abs(train[1] - 1400) <= 2
     assert warnings == [
-        f"--dataset=folder:{root}: 81 of 82 images have more than 8 bits; values {train[0]:g} to {train[1]:g} are scaled "
-        "to 0 to 255 (--sixteen_bit=range)"
+        f"--dataset=folder:{root}: 81 of 82 images have more than 8 bits; values {train[0]:g} to"
+        f" {train[1]:g} are scaled to 0 to 255 (--sixteen_bit=range)"
     ]
     monkeypatch.setattr(check, "measured", None)  # remembered
     assert open_folder(root, "val", cache).intensity_range == val
     assert open_folder(root, "val", cache, sixteen_bit="full").intensity_range is None
     assert warnings[1:] == [
-        f"--dataset=folder:{root}: 41 of 41 images have more than 8 bits; their upper 8 bits are used (--sixteen_bit=full)"
+        f"--dataset=folder:{root}: 41 of 41 images have more than 8 bits; their upper 8 bits are"
+        " used (--sixteen_bit=full)"
     ]
 
 

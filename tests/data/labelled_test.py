@@ -191,8 +191,8 @@ def test_unlabelled_pictures_beside_labelled_ones(pictures, tmp_path):
     )
     assert "not used: the split test (3 images)" in said
     assert (
-        "of --unlabelled 15 images have a label or are a test in --labelled: those of --split are used"
-        in said
+        "of --unlabelled 15 images have a label or are a test in --labelled: those of --split are"
+        " used" in said
     )
     assert catalog.open_probe(data, "").class_counts().tolist() == [8, 4]
 
@@ -282,8 +282,8 @@ def test_what_of_a_table_is_not_used_is_said(pictures):
     said = catalog.open_pair(pictures(FLAT, table), "test").summary
     assert "without their folders, which are nowhere: /of/another" in said
     assert (
-        "classes of several words that other classes have, too: cat box, dog box; each is taken for one class"
-        in said
+        "classes of several words that other classes have, too: cat box, dog box; each is taken for"
+        " one class" in said
     )
 
 

@@ -97,8 +97,10 @@ REFUSED = [
     ("1.jpg,cat\n,dog\n", "line 2 names no file"),
     (
         "1.jpg,cat\n1.jpg,dog\n",
-        "1.jpg has the class cat in line 1 and the class dog in line 2; keep one, or write .* cat;dog; "
-        "if these are two images in different folders, write the path of each",
+        (
+            "1.jpg has the class cat in line 1 and the class dog in line 2; keep one, or write .*"
+            " cat;dog; if these are two images in different folders, write the path of each"
+        ),
     ),
     ("file,path,label\na,b,c\n", "several such columns"),
     ('1.jpg,cat\n"2.jpg,dog\n', "is no line of a CSV file"),

@@ -89,7 +89,7 @@ def test_files_and_lists_of_files(folder, tmp_path, monkeypatch):
     )
     listed = pictures.find(str(tmp_path / "list.txt"))
     assert listed.names == [first, f"{folder}/no.png", "odd\\udcff.png"]
-    (batch, rest) = read(listed)
+    batch, rest = read(listed)
     assert batch.indices.tolist() == [0]
     assert rest.broken == {
         1: "there is no such file",

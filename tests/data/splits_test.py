@@ -273,7 +273,10 @@ def test_detect_matches_spellings(tmp_path):
         (
             ["1.png"],
             1,
-            "--batch_size=8: more than the 1 images, so that a batch has each about 8 times; --batch_size=1",
+            (
+                "--batch_size=8: more than the 1 images, so that a batch has each about 8 times;"
+                " --batch_size=1"
+            ),
         ),
     ],
 )

@@ -69,8 +69,10 @@ def test_hidden_and_foreign_files_are_left_out(tmp_path, write_folder, warnings)
     root = write_folder(tmp_path / "x", names)
     assert walk.images(root) == ["a.png", "v1.0/e.png"]
     assert warnings == [
-        f"{root}: skipped: 2 files in hidden folders or folders of tools, e.g. .git/b.png; "
-        "2 hidden files, e.g. ._a.png",
+        (
+            f"{root}: skipped: 2 files in hidden folders or folders of tools, e.g. .git/b.png; "
+            "2 hidden files, e.g. ._a.png"
+        ),
         f"{root}: left out, since they cannot be decoded here: 1 .heic",
     ]
 
@@ -96,7 +98,8 @@ def test_images_without_an_extension_are_read_and_with_another_one_counted(root,
     assert walk.images(str(root)) == ["train/a/1.png", "train/a/3", "train/b/2.png"]
     names = "3: train/a/v1., train/b/2.JPG_large, train/b/5.bak"
     assert warnings == [
-        f"{root}: skipped: {names[0]} images with other extensions, which are not read; rename them{names[1:]}"
+        f"{root}: skipped: {names[0]} images with other extensions, which are not read; rename"
+        f" them{names[1:]}"
     ]
 
 

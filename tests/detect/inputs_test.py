@@ -84,9 +84,11 @@ def test_anchors_span_the_objects_of_training_images_by_factors_of_two_at_most(o
 def test_what_is_set_stays_and_what_does_not_fit_is_said():
     config, line = inputs.fit_to_images(settings("--area_scale=0.5", "--anchor_sizes=8,300"), SIZES)
     assert (config.canvas.area_scale, config.detector.anchors.anchor_sizes) == (0.5, "8,300")
-    assert line == (
-        "objects as shown: 34 to 70 px (nine of ten), median 70, on a canvas of 528 x 704 px; --area_scale=0.5 "
-        "--anchor_sizes=8,300; 100 % have no anchor of half to twice their size: an empty --anchor_sizes= fits them"
+    assert (
+        line
+        == "objects as shown: 34 to 70 px (nine of ten), median 70, on a canvas of 528 x 704 px;"
+        " --area_scale=0.5 --anchor_sizes=8,300; 100 % have no anchor of half to twice their"
+        " size: an empty --anchor_sizes= fits them"
     )
 
 
@@ -95,7 +97,8 @@ def test_what_was_derived_is_a_fact_of_the_run():
     config = settings()
     begun, line = inputs.fit_to_images(config, SIZES)
     assert line.endswith(
-        f"--anchor_sizes={begun.detector.anchors.anchor_sizes} follow from the sizes of images and objects"
+        f"--anchor_sizes={begun.detector.anchors.anchor_sizes} follow from the sizes of images and"
+        " objects"
     )
     assert restored_settings(config, begun).canvas == begun.canvas
     assert restored_settings(config, begun).detector == begun.detector

@@ -84,8 +84,8 @@ def test_a_sheet_of_many_images_of_any_shape_and_curves_of_a_class_of_which_noth
 @pytest.mark.slow
 @pytest.mark.filterwarnings("error")  # of letters that a font does not have
 def test_names_in_any_script_are_drawn_as_numbers_where_no_font_has_them(caplog):
-    unknown = (
-        "\u0643\u0644\u0628"  # which Matplotlib would write from left to right, whatever the font
+    unknown = (  # which Matplotlib would write from left to right, whatever the font
+        "\u0643\u0644\u0628"
     )
     named = TWO_MISSED._replace(name=unknown)
     names = (unknown, *NAMES[1:])

@@ -27,9 +27,11 @@ def test_names_that_cannot_be_drawn_are_numbers_and_one_line_says_which(caplog):
     wanted = ("caf\u00e9 $x", "class 1", "class 2", GREEK, "class 4", "class 5", "class 6")
     assert plots.drawable(names, "class") == plots.drawable(names, "class") == wanted
     (line,) = caplog.messages
-    assert line == (
-        f"numbers are drawn for names that no installed font can show: class 1 is {CHINESE}, class 2 is {ARABIC}, "
-        f"class 4 is {HINDI}, class 5 is \U0001f415\\u200d\U0001f9ba, class 6 is two\\nlines"
+    assert (
+        line
+        == f"numbers are drawn for names that no installed font can show: class 1 is {CHINESE},"
+        f" class 2 is {ARABIC}, class 4 is {HINDI}, class 5 is \U0001f415\\u200d\U0001f9ba,"
+        " class 6 is two\\nlines"
     )
 
 

@@ -90,7 +90,10 @@ def test_no_fraction_has_pictures_of_the_validation_split(
     ]
     settings = config(folder, tmp_path, *more)
     labels, phases = prepare(settings, make_strategy("single"))
-    told = f"--validation_split=train[:25%]: 9 labels beside the {count} that are learned select settings and lengths"
+    told = (
+        f"--validation_split=train[:25%]: 9 labels beside the {count} that are learned select"
+        " settings and lengths"
+    )
     assert told in capsys.readouterr().out
     held_out = [each["label"] for each in phases.inputs.in_order(SUPERVISED, "held_out")]
     assert np.bincount(np.concatenate(held_out)).tolist() == [3, 3, 3]

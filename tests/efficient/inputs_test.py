@@ -197,8 +197,10 @@ def test_sizes_are_the_encoders_and_what_is_given_wins(module, flags, sizes, tol
         (
             80,
             {},
-            "from 80 labels: --head_blocks=2 --head_width=512 --stop_at_loss=0.46 --cached_views=16 --batch_size=64 "
-            "--train_epochs=400",
+            (
+                "from 80 labels: --head_blocks=2 --head_width=512 --stop_at_loss=0.46"
+                " --cached_views=16 --batch_size=64 --train_epochs=400"
+            ),
         ),
         (
             80,

@@ -272,11 +272,12 @@ def test_bad_probabilities_are_said_with_what_to_do():
     }
     said, note = calibration_lines({"encoder": "x", "calibration": found})
     assert (
-        said
-        == "probabilities: 72 % on average, 35 % are right; calibration error 54 points, not calibrated"
+        said == "probabilities: 72 % on average, 35 % are right; calibration error 54 points, not"
+        " calibrated"
     )
     assert note.startswith(
-        "note: these probabilities are too high; go by the scores above. --held_out keeps labels aside"
+        "note: these probabilities are too high; go by the scores above. --held_out keeps labels"
+        " aside"
     )
     assert "cpc-tf classify on this encoder" in note
     fitted = {**found, "confidence": 0.4, "fitted": True, "held_out": 12}

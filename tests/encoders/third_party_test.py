@@ -84,7 +84,10 @@ def test_ranges_are_those_of_keras_applications(name, mode):
     np.testing.assert_allclose(RANGES[name](tf.constant(pixels / 255)), wanted, atol=1e-4)
 
 
-MODE = "cannot be fine-tuned, since a {} computes as it was exported: it has no mode for training; train on"
+MODE = (
+    "cannot be fine-tuned, since a {} computes as it was exported: it has no mode for training;"
+    " train on"
+)
 REFUSED = [  # encoder, signature, output, what is said, and whether it shall be trained
     ("{}/bytes", "", "map", "name one of its signatures, embed, generate: --signature=embed$"),
     ("{}/bytes", "encode", "map", "^--signature=encode: .* has the signatures embed, generate$"),
@@ -175,7 +178,10 @@ def test_the_binaries_ask_the_signature_for_its_outputs(written, pictures, tmp_p
     run, config = {"linear": (linear, LinearConfig), "efficient": (efficient, EfficientConfig)}[
         task
     ]
-    given = "--resize=16 --image_size=16 --test_split=val --strategy=single --signature=encode --endpoint=none".split()
+    given = (
+        "--resize=16 --image_size=16 --test_split=val --strategy=single --signature=encode"
+        " --endpoint=none".split()
+    )
     given += [
         f"--dataset=folder:{pictures}",
         f"--data_dir={tmp_path}/cache",

@@ -49,7 +49,10 @@ def test_the_interval_of_groups_holds_the_truth():
 
 
 def test_few_pictures_are_called_few():
-    said = "only 20 test images: a difference of less than about 31 points between two runs may be chance"
+    said = (
+        "only 20 test images: a difference of less than about 31 points between two runs may be"
+        " chance"
+    )
     assert counts.caution(20) == said
     assert counts.caution(1).startswith(
         "only 1 test image: a difference of less than about 100 points"

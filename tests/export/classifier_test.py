@@ -23,7 +23,10 @@ from tests.use.models import write_classifier
 
 pytestmark = pytest.mark.slow
 PIXELS = np.random.default_rng(0).integers(0, 256, [3, 20, 30, 3], np.uint8)
-NO_BMP = "cannot be decoded: a BMP that is damaged, compressed or has less than 24 bits a pixel; save it as PNG"
+NO_BMP = (
+    "cannot be decoded: a BMP that is damaged, compressed or has less than 24 bits a pixel; save it"
+    " as PNG"
+)
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +121,8 @@ def test_the_card_shows_a_class_that_is_never_found(probed, tmp_path):
     about = {"tested": 12, "class_mean": 0.45, "largest_class": 10 / 12, "classes": classes}
     found = made(with_result(probed[0], tmp_path, **about), part="all")
     assert (
-        "| mean of the classes | 45.0 % |\n| always naming the largest class | 83.3 % |\n\nnote: only 12"
-        in found.readme
+        "| mean of the classes | 45.0 % |\n| always naming the largest class | 83.3 % |\n\nnote:"
+        " only 12" in found.readme
     )
     assert (
         "| `bee` | 2 | 0 | 0 | 0 % | - |\n| `ant` | 10 | 9 | 12 | 90 % | 75 % |\n\n" in found.readme
@@ -162,7 +165,9 @@ def test_a_file_that_cannot_be_decoded_has_a_reason_and_the_others_their_predict
         encoded("BMP"): "",
         declared_png(10_000, 10_000): "has 100 megapixels, and less than 100 are decoded",
         declared_png(2**31 - 1, 1): "has 2147 megapixels, and less than 100 are decoded",
-        deep_png(): "has 16 bits, and the model knows no range of their values: scale them to 8 bits",
+        deep_png(): (
+            "has 16 bits, and the model knows no range of their values: scale them to 8 bits"
+        ),
         lying_png(png): "cannot be decoded: a PNG that is damaged or cut short",
     }
     found = {name: x.numpy() for name, x in module.from_bytes([*why]).items()}

@@ -252,10 +252,10 @@ def test_the_card_of_a_module_that_was_fine_tuned_twice(ours, fine_tuned, tmp_pa
     found = made(tmp_path / "second")
     text = found.readme
     assert (
-        "It was pre-trained on `photos` without labels (run `pretrain`, step 7), then fine-tuned on 30 labels (10 %) "
-        "of `folder:birds` (run `first`, step 2), then fine-tuned on 30 labels (10 %) of `flowers` (run `second`, "
-        "step 4)."
-    ) in text
+        "It was pre-trained on `photos` without labels (run `pretrain`, step 7), then fine-tuned on"
+        " 30 labels (10 %) of `folder:birds` (run `first`, step 2), then fine-tuned on 30 labels"
+        " (10 %) of `flowers` (run `second`, step 4)." in text
+    )
     # The batches are those of the phase, which the search chose.
     assert "| run | `second`, phase `fine-tuned`, step 4 of batches of 4, raw weights |" in text
     assert "while it was fine-tuned it saw whole images, 16 x 16 px." in text

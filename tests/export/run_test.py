@@ -116,13 +116,13 @@ def test_the_card_of_a_detector(exported):
     assert (card["canvas"]["canvas_height"], card["levels"]) == (48, [3.0, 900.0])
     assert "overlap of 0.5, 24 objects in 8 test images, step 9 | |" in text
     assert (
-        "| over 11 points | 25.0 % |\n| over all points | 50.0 % |\n| COCO's, at an overlap of 0.5 | 45"
-        in text
+        "| over 11 points | 25.0 % |\n| over all points | 50.0 % |\n| COCO's, at an overlap of 0.5"
+        " | 45" in text
     )
     assert card["recommended_score"] == 0.35
     assert (
-        "best F1 with boxes of a score of 0.35 or more: 18 of 20 boxes right (precision 90.0 %), 18 of 24"
-        in text
+        "best F1 with boxes of a score of 0.35 or more: 18 of 20 boxes right (precision 90.0 %), 18"
+        " of 24" in text
     )
     assert f"# Detector of {len(NAMES)} classes" in text
 
@@ -241,11 +241,17 @@ def test_failed_check_leaves_nothing(of_linear, tmp_path, monkeypatch):
 
 def test_interrupted_export_leaves_nothing_and_output_that_appeared_meanwhile_is_kept(tmp_path):
     output = tmp_path / "hub"
-    with pytest.raises(KeyboardInterrupt), written_aside(str(output), "output") as directory:  # noqa: PT012
+    with (
+        pytest.raises(KeyboardInterrupt),
+        written_aside(str(output), "output") as directory,
+    ):  # noqa: PT012
         open(os.path.join(directory, "half"), "w").close()
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
-    with pytest.raises(NotWritten, match="cannot be written"), written_aside(str(output), "output"):  # noqa: PT012
+    with (
+        pytest.raises(NotWritten, match="cannot be written"),
+        written_aside(str(output), "output"),
+    ):  # noqa: PT012
         output.mkdir()
         (output / "precious").write_text("mine")
     assert os.listdir(tmp_path) == ["hub"]

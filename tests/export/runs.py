@@ -123,9 +123,12 @@ def few_labels(root, encoder, phase, *flags):
     data = [f"--dataset=folder:{root}/pictures", f"--encoder={named}", f"--workdir={path}"]
     config = cli.parse(EfficientConfig, [*EFFICIENT, *data, *flags])
     trainee, policy = efficient_run(config, phase), config.augment.policy
-    return path, lambda source: trainee.logits(
-        pipeline.plain_images(source, config.images, 2, policy=policy)
-    )[0]
+    return (
+        path,
+        lambda source: trainee.logits(
+            pipeline.plain_images(source, config.images, 2, policy=policy)
+        )[0],
+    )
 
 
 def linear_run(root, encoder, *flags):
@@ -144,9 +147,10 @@ def linear_run(root, encoder, *flags):
     changed(trainee.classifier.variables)
     Checkpoints(path, trainee.checkpoint).save(2)
     write_run(config, "linear", {"identity": encoder.identity.to_json()})
-    return path, lambda source: trainee.test(
-        pipeline.plain_patches(source, geometry, 2, policy=policy)
-    )[0]
+    return (
+        path,
+        lambda source: trainee.test(pipeline.plain_patches(source, geometry, 2, policy=policy))[0],
+    )
 
 
 def efficient_run(config, phase, steps=(2,)):

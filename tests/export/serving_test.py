@@ -57,9 +57,11 @@ class Server(http.server.BaseHTTPRequestHandler):
         files = [base64.b64decode(each["b64"]) for each in question["inputs"]["encoded"]]
         found = self.server.signatures[question["signature_name"]](encoded=tf.constant(files))
         columns = {
-            name: np.char.decode(x.numpy().astype(bytes)).tolist()
-            if x.dtype == tf.string
-            else x.numpy().tolist()
+            name: (
+                np.char.decode(x.numpy().astype(bytes)).tolist()
+                if x.dtype == tf.string
+                else x.numpy().tolist()
+            )
             for name, x in found.items()
         }
         self.send_response(200)

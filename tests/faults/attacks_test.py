@@ -78,7 +78,7 @@ def test_a_huge_file_is_not_read(tmp_path):
     (tmp_path / "1.png").write_bytes(encode(np.zeros([8, 8, 3], np.uint8)))
     with open(tmp_path / "2.png", "wb") as file:
         file.truncate(900_000_000)
-    (batch, rest) = pictures.batches(pictures.find(str(tmp_path)), lambda image: image, 1)
+    batch, rest = pictures.batches(pictures.find(str(tmp_path)), lambda image: image, 1)
     assert (batch.indices.tolist(), batch.broken) == ([0], {})
     assert rest.broken == {1: "has 900 MB, and less than 800 are read"}
 
@@ -177,7 +177,10 @@ def test_a_list_of_pictures_is_no_command(tmp_path):
 
 def test_yaml_makes_no_objects(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = "train: !!python/object/apply:os.system ['touch evil']\nnames: [!!python/name:os.system cat]\n"
+    text = (
+        "train: !!python/object/apply:os.system ['touch evil']\nnames: [!!python/name:os.system"
+        " cat]\n"
+    )
     found = yolo.parse_yaml(text)
     assert all(isinstance(each, str) for pairs in found.values() for pair in pairs for each in pair)
     assert not [*tmp_path.iterdir()]

@@ -117,7 +117,8 @@ def main(argv) -> None:
             if now - shown > 30:
                 shown, cases = now, sum(map(attack.tried, names))
                 print(
-                    f"{cases:,} cases, {len(attack.broken)} broken, {(end - now) / 60:.0f} min left",
+                    f"{cases:,} cases, {len(attack.broken)} broken, {(end - now) / 60:.0f} min"
+                    " left",
                     flush=True,
                 )
     for each in attack.broken:

@@ -220,7 +220,10 @@ class Tables(Target):
                 "file,label\n0.png,cat\n1.png,dog\n2.PNG,cat;dog\n3,no class\n4.png,\n5.png,nan\n",
                 "0.png,0\n1.png,0.0\n",
             ),
-            'image_id\tgroup\ttags\n0.png\tp1\t["a", "b"]\n1.png\tp1\t[\'a\']\n2.png\tp2\tb\n3.png\t\tb\n',
+            (
+                'image_id\tgroup\ttags\n0.png\tp1\t["a",'
+                " \"b\"]\n1.png\tp1\t['a']\n2.png\tp2\tb\n3.png\t\tb\n"
+            ),
             'what;kind\n0.png;a|b\n1.png;"a, b"\n2.png;a\n3.png;b\n4.png;{"choices":["a"]}\n',
             "\ufeff0.png,cat\r\n./1.png,cat\r\n\\x\\2.png,dog\r\n3.png,dog\r\n",
         ]

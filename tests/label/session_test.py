@@ -209,9 +209,9 @@ def test_the_commands_are_those_of_the_session():
     own = LabelConfig(pictures="my pictures/train/", labels="l.csv", encoder="pixels")
     told = commands(own, ["other", "cat"], 600, is_measured=True)
     first = (
-        "cpc-tf classify '--labelled=my pictures/train/' --labels=l.csv --ambiguous_folders=classes --encoder=pixels "
-        "'--workdir=runs/my pictures/classify' '--pictures=my pictures/train/' "
-        "'--output=runs/my pictures/predictions.csv'"
+        "cpc-tf classify '--labelled=my pictures/train/' --labels=l.csv --ambiguous_folders=classes"
+        " --encoder=pixels '--workdir=runs/my pictures/classify' '--pictures=my pictures/train/'"
+        " '--output=runs/my pictures/predictions.csv'"
     )
     assert told["commands"][0]["command"] == first
     assert [each["command"].split()[1] for each in told["commands"]] == [

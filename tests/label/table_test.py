@@ -21,8 +21,9 @@ def test_changes_are_written_and_undone_without_end(tmp_path):
         table.change({name: Label(("cat",))})
     table.change({NAMES[0]: Label(("dog",), MODEL), NAMES[1]: None})
     table.change({NAMES[0]: Label(("dog",), MODEL)})  # no change, no step
-    assert (tmp_path / "labels.csv").read_text() == (
-        "file,label,by\na/1.png,dog,model\na/2.png,,\nb/3.png,cat,person\n'=4.png,cat,person\n"
+    assert (
+        (tmp_path / "labels.csv").read_text()
+        == "file,label,by\na/1.png,dog,model\na/2.png,,\nb/3.png,cat,person\n'=4.png,cat,person\n"
     )
     assert LabelTable(table.path, NAMES).of == table.of
     assert [sorted(table.undo()) for _ in range(6)] == [
@@ -48,8 +49,9 @@ def test_rows_columns_and_changes_of_others_are_kept(tmp_path):
     table.change({NAMES[2]: Label(("dog",))})
     path.write_text(path.read_text().replace("x/a/1.png;cat", "x/a/1.png;horse"))
     table.change({NAMES[1]: Label(("dog",))})
-    assert path.read_text() == (
-        "file;label;by;camera;group\nx/a/1.png;horse;person;left;g1\nnone.png;dog;person;right;g2\n"
+    assert (
+        path.read_text()
+        == "file;label;by;camera;group\nx/a/1.png;horse;person;left;g1\nnone.png;dog;person;right;g2\n"
         "3.png;dog;person;;\na/2.png;dog;person;;\n"
     )
     path.unlink()
@@ -68,8 +70,9 @@ def test_several_rows_of_a_picture_change_together_and_names_of_people_stay(tmp_
     table = LabelTable(str(path), NAMES)
     table.change({NAMES[2]: Label(("dog",))})
     table.change({NAMES[0]: Label(("dog",))})
-    assert path.read_text() == (
-        "file,label,by\na/1.png,dog,person\nx/a/1.png,dog,person\na/2.png,cat,bert\nb/3.png,dog,person\n"
+    assert (
+        path.read_text()
+        == "file,label,by\na/1.png,dog,person\nx/a/1.png,dog,person\na/2.png,cat,bert\nb/3.png,dog,person\n"
     )
     assert LabelTable(str(path), NAMES).of == table.of
 

@@ -99,6 +99,9 @@ def test_names_and_titles():
         *[False] * 4,
     ]
     assert title("cpc+rotation") == "CPC + Rotation"
-    assert views.Together(
-        {"a": views.PatchGrid(), "b": views.WholeImage(), "c": views.WholeImage()}
-    ).seen == ("the patches of the grid, each on its own and whole images")
+    assert (
+        views.Together(
+            {"a": views.PatchGrid(), "b": views.WholeImage(), "c": views.WholeImage()}
+        ).seen
+        == "the patches of the grid, each on its own and whole images"
+    )

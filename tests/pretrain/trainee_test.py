@@ -163,7 +163,10 @@ def test_steps_without_norms_are_the_same_recomputed_and_in_parts(monkeypatch):
 
 
 def test_groups_that_do_not_divide_the_batch_of_replicas_are_refused():
-    why = "each of 2 replicas has 6 images of --batch_size=12, .* divides the other; --batch_size=8 would do"
+    why = (
+        "each of 2 replicas has 6 images of --batch_size=12, .* divides the other; --batch_size=8"
+        " would do"
+    )
     with pytest.raises(ConfigError, match=f"^--negative_images=4: {why}$"):
         check_groups("negative_images", 4, 12, replicas=2)
 

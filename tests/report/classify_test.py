@@ -43,7 +43,7 @@ def found_in(tmp_path, **more):
 def test_it_opens_with_its_cross_validation_beside_what_the_curve_says_of_others(tmp_path):
     (run,), problems = found_in(tmp_path)
     assert not problems
-    ((section,), files) = list(page.sections([run])), page.files([run], [], "runs")
+    (section,), files = list(page.sections([run])), page.files([run], [], "runs")
     first, second, third, *_ = section.lead.sentences
     assert first == "With 100 labels it names 68 of 100 new images right."
     assert second.startswith("Each of 100 labelled images was new once")
@@ -63,7 +63,7 @@ def test_it_opens_with_its_cross_validation_beside_what_the_curve_says_of_others
 
 
 def test_without_a_curve_there_is_none(tmp_path):
-    ((run,), _) = found_in(tmp_path, curve=[])
+    (run,), _ = found_in(tmp_path, curve=[])
     assert largest(run) == []
     assert not samples.blocks(report([run], "photos"), "more")
 

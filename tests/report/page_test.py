@@ -64,9 +64,11 @@ class _Page(html.parser.HTMLParser):
         self.text += (
             "\n"
             if tag in self.LINES
-            else " | "
-            if tag in (*self.CELLS, "dd", "i") or attributes.get("href", "").startswith("#")
-            else ""
+            else (
+                " | "
+                if tag in (*self.CELLS, "dd", "i") or attributes.get("href", "").startswith("#")
+                else ""
+            )
         )
         if tag == "img":
             self.pictures.append(attributes)
@@ -199,7 +201,7 @@ def test_a_new_task_needs_no_change_of_the_page(monkeypatch):
         page.REPORTS, "count", types.SimpleNamespace(NEEDS=(), report=lambda runs, dataset: parts)
     )
     runs = [samples.run({**samples.linear(), "kind": "count"})]
-    ((section,), html) = list(page.sections(runs)), page.files(runs, [], "runs")["report.html"]
+    (section,), html = list(page.sections(runs)), page.files(runs, [], "runs")["report.html"]
     assert section.summary[1] == ["things", "7", ""]
     assert "it was quick" in html
 

@@ -47,7 +47,7 @@ def test_links_are_not_followed(tmp_path):
     os.symlink(tmp_path / "other/run/result.json", tmp_path / "runs/result.json")
     os.symlink(tmp_path / "runs", tmp_path / "link")
     for entrance in ("runs", "link"):
-        ((run,), problems) = found_in(tmp_path / entrance)
+        (run,), problems = found_in(tmp_path / entrance)
         assert problems == ["result.json: cannot be read (no file of its own)"]
         assert run["top1"] == 0.9
         assert not run.read("predictions.csv")
@@ -71,7 +71,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
     samples.write(tmp_path / "a", samples.linear())
     samples.write(tmp_path / "b", samples.linear(note="x" * 2000))
     monkeypatch.setattr(results, "LARGEST", 2000)
-    ((run,), problems) = found_in(tmp_path)
+    (run,), problems = found_in(tmp_path)
     assert (run.place, problems) == (
         "a",
         ["b/result.json: cannot be read (larger than 2,000 bytes)"],

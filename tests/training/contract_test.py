@@ -62,9 +62,12 @@ def pretraining(name, strategy, **settings):
 def linear(strategy, **settings):
     config = replace(LinearConfig(), **{"batch_size": 4, "learning_rate": 0.05, **settings})
     mean_colours = functools.partial(tf.reduce_mean, axis=[3, 4])
-    return LinearTraining(
-        config, lambda grid: mean_colours(tf.cast(grid, tf.float32)), (2, 2, 3), 3, strategy
-    ), GRIDS
+    return (
+        LinearTraining(
+            config, lambda grid: mean_colours(tf.cast(grid, tf.float32)), (2, 2, 3), 3, strategy
+        ),
+        GRIDS,
+    )
 
 
 def classification(phase, strategy, **settings):

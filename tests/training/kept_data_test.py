@@ -52,7 +52,8 @@ def but(changed, *gone):
         (
             but({f"{i}.jpg": [10 + i, "dog"] for i in range(8)}),
             [
-                "4 labels were changed: 1.jpg (cat, now dog), 3.jpg (cat, now dog), 5.jpg (cat, now dog) and 1 more"
+                "4 labels were changed: 1.jpg (cat, now dog), 3.jpg (cat, now dog), 5.jpg (cat, now"
+                " dog) and 1 more"
             ],
         ),
         (but({"1.jpg": [11, ""]}), ["1 label was changed: 1.jpg (cat, now none)"]),
@@ -76,7 +77,10 @@ def test_a_file_that_changed_sides_is_neither_added_nor_removed():
     now = inventories(but({"8.jpg": [1, "cat"]}, "0.jpg"), {"0.jpg": CATS_AND_DOGS["0.jpg"]})
     assert differences(inventories(train, test), now) == [
         "1 file was added: 8.jpg",
-        "2 files were moved to another split: 0.jpg (--split, now --test_split), 7.jpg (--test_split, now --split)",
+        (
+            "2 files were moved to another split: 0.jpg (--split, now --test_split), 7.jpg"
+            " (--test_split, now --split)"
+        ),
     ]
 
 
@@ -130,7 +134,10 @@ def test_a_run_that_has_begun_refuses_other_data_and_says_whether_it_has_ended(k
     assert not pathlib.Path(refused.path).exists()
     keep(CATS_AND_DOGS).begin(0)
     recorded = pathlib.Path(keep(CATS_AND_DOGS).file(FILE)).read_bytes()
-    said = r"^--workdir=\S+: holds a run that began with other data: 1 label was changed: 1.jpg \(cat, now dog\); put "
+    said = (
+        r"^--workdir=\S+: holds a run that began with other data: 1 label was changed: 1.jpg \(cat,"
+        r" now dog\); put "
+    )
     for _ in range(2):
         with pytest.raises(
             ConfigError, match=said + "the data back as they were, or take another --workdir"

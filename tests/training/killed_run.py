@@ -120,7 +120,10 @@ def kill(task: str, room: pathlib.Path, kills: int, seed: int, power_loss: bool 
         found = differences(expected, outcome(workdir))
         assert not found, f"after {counts['kills']} kills these differ: {', '.join(found)}"
         counts["equal"] += 1
-    return f"{task}: {counts['kills']} kills; {counts['equal']} runs ended equal, {counts['refused']} were refused"
+    return (
+        f"{task}: {counts['kills']} kills; {counts['equal']} runs ended equal, {counts['refused']}"
+        " were refused"
+    )
 
 
 def recorded(workdir: pathlib.Path) -> int:

@@ -245,7 +245,10 @@ def test_a_loss_that_is_no_number_stops_and_the_first_to_have_it_and_the_last_go
     config, two_replicas, replicas, stops, where
 ):
     """Two replicas take two numbers a step. From the next step on the loss of none is finite."""
-    wanted = rf"^loss is nan at step {stops} \({where}\); the last good checkpoint is \S*step_000000{stops // 10}0\."
+    wanted = (
+        rf"^loss is nan at step {stops} \({where}\); the last good checkpoint is"
+        rf" \S*step_000000{stops // 10}0\."
+    )
     with pytest.raises(loop.Diverged, match=wanted) as ended:
         train(config, 50, Bad(two_replicas if replicas == 2 else None))
     assert ended.value.status == 3
@@ -372,12 +375,17 @@ def rate(step, steps):
     [
         (
             [(cosine(8), 8), (cosine(16), 16), (cosine(16), 20)],  # says it only once
-            "a cosine that ends at step 16 in place of a cosine that ends at step 8. "
-            f"It was {rate(7, 8)} in the last step and is {rate(8, 16)} in the next one",
+            (
+                "a cosine that ends at step 16 in place of a cosine that ends at step 8. "
+                f"It was {rate(7, 8)} in the last step and is {rate(8, 16)} in the next one"
+            ),
         ),
         (
             [(Schedule(PEAK, drops=[4]), 8), (Schedule(PEAK, drops=[8]), 16)],
-            "drops at step 8 in place of drops at step 4. It was 0.01 in the last step and is 0.01 in the next one",
+            (
+                "drops at step 8 in place of drops at step 4. It was 0.01 in the last step and is"
+                " 0.01 in the next one"
+            ),
         ),
         (
             [(cosine(16), 8), (cosine(16), 16), (cosine(12), 12)],
@@ -401,8 +409,8 @@ def test_a_schedule_that_is_not_as_it_was_names_the_rate_before_and_after(
 def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
     start(tmp_path, Schedule(PEAK, warmup_steps=20), 8)
     assert (
-        "--warmup_steps=20: the run has only 8 steps, at whose end the learning rate is 0.04 in place of 0.1"
-        in (caplog.text)
+        "--warmup_steps=20: the run has only 8 steps, at whose end the learning rate is 0.04 in"
+        " place of 0.1" in (caplog.text)
     )
 
 
@@ -418,7 +426,10 @@ def test_what_else_follows_the_length_of_a_run_is_named_when_that_changes(
         for record in caplog.records
         if "schedule" in record.getMessage()
     ]
-    what = "the momentum of the target network follows another schedule, since the length of the run changed"
+    what = (
+        "the momentum of the target network follows another schedule, since the length of the run"
+        " changed"
+    )
     assert said == [
         f"from step 8 on {what}: it ends at step 16 in place of step 8",
         f"from step 16 on {what}: it ends at step 20 in place of step 16",

@@ -274,7 +274,10 @@ def test_what_killed_processes_left_is_removed(config, run):
     "error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "OOM\nmore")]
 )
 def test_too_little_memory_is_one_line(config, error):
-    said = r"^out of memory \(.*\); --accumulate=2, or more parts, needs less and the run goes on; else a smaller"
+    said = (
+        r"^out of memory \(.*\); --accumulate=2, or more parts, needs less and the run goes on;"
+        r" else a smaller"
+    )
     with pytest.raises(OutOfMemory, match=said) as ended, open_run(config, "pretrain"):
         raise error
     assert ended.value.status == 5

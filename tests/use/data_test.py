@@ -62,7 +62,10 @@ def test_class_folders(listed):
 
 
 def test_the_table_can_be_given_back_as_labels(listed, tmp_path):
-    own = "file,label,group\ncat/0.png,cat;dog,p1\ncat/1.png,no class,p1\ncat/2.png,,\ndog/0.png,dog,\n"
+    own = (
+        "file,label,group\ncat/0.png,cat;dog,p1\ncat/1.png,no"
+        " class,p1\ncat/2.png,,\ndog/0.png,dog,\n"
+    )
     lines, rows = listed({**FOLDERS, "labels.csv": own}, labelled="HERE", labels="HERE/labels.csv")
     assert "  2 images are in 1 group of --labels" in lines
     assert "; 7 without a label" in lines[1]
@@ -71,8 +74,8 @@ def test_the_table_can_be_given_back_as_labels(listed, tmp_path):
     assert rows_again == rows
     assert again[1] == lines[1]
     assert (
-        "columns of --labels that are not used: split, copy_of, height, width, bytes; splits are folders"
-        in again[2]
+        "columns of --labels that are not used: split, copy_of, height, width, bytes; splits are"
+        " folders" in again[2]
     )
 
 
@@ -96,8 +99,8 @@ def test_splits_in_a_folder_of_the_same_name_have_the_classes_of_a_training(list
 def test_copies_with_other_classes_are_named(listed):
     lines, _ = listed({**FOLDERS, "dog/also.png": 0, "cat/also.png": 20}, labelled="HERE")
     assert (
-        "  1 image has another label than a copy: dog/also.png (cat/0.png); remove one of each, or correct its label"
-        in lines
+        "  1 image has another label than a copy: dog/also.png (cat/0.png); remove one of each, or"
+        " correct its label" in lines
     )
 
 

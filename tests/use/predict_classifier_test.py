@@ -108,7 +108,10 @@ def test_what_was_predicted_before_a_stop_is_kept(model, folder, whole, tmp_path
     monkeypatch.setattr(Model, "steps", stopped)
     with pytest.raises(
         Stopped,
-        match=r"SIGTERM.*p.csv.part has what was predicted before; rename it to keep that: the same command",
+        match=(
+            r"SIGTERM.*p.csv.part has what was predicted before; rename it to keep that: the same"
+            r" command"
+        ),
     ) as stop:
         predict(config)
     assert stop.value.status == 143

@@ -198,9 +198,12 @@ def test_voc_as_other_tools_read_it():
         ("xmax", 100),
         ("ymax", 10),
     ]
-    assert [int(edge.text) for edge in second[4]] == [40, 19, 41, 20], (
-        "less than a pixel is a box of two"
-    )
+    assert [int(edge.text) for edge in second[4]] == [
+        40,
+        19,
+        41,
+        20,
+    ], "less than a pixel is a box of two"
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ class ColorizationConfig(ObjectiveSettings):
 
     colorization_uniform: float = fraction(
         0.5,
-        "Part of the uniform distribution in the frequencies of colours by which rare ones count more",
+        "Part of the uniform distribution in the frequencies of colours by which rare ones count"
+        " more",
         source="Zhang et al. 2016",
     )

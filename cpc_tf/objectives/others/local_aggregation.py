@@ -94,9 +94,12 @@ class LocalAggregation(Banked):
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         background = self.settings.local_aggregation_background
         temperature = self.settings.local_aggregation_temperature
-        return aggregation_loss(
-            vectors, index, self.bank.values, self.clusters, background, temperature
-        ), {}
+        return (
+            aggregation_loss(
+                vectors, index, self.bank.values, self.clusters, background, temperature
+            ),
+            {},
+        )
 
     def between_epochs(
         self, epoch: int, encode_all: Callable[[], np.ndarray]
