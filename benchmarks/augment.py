@@ -1,7 +1,9 @@
-"""Measures the patch augmentation: python -m benchmarks.augment [--pictures=DIR of JPEGs] > table.md
+"""Measures the patch augmentation: python -m benchmarks.augment [--pictures=DIR of JPEGs] >
+table.md
 
-Every figure comes from a fresh process that is bound to one core or two; all figures of a table from one run. The peer
-needs `pip install -r benchmarks/requirements.txt`; without it its rows stay empty.
+Every figure comes from a fresh process that is bound to one core or two; all figures of a table
+from one run. The peer needs `pip install -r benchmarks/requirements.txt`; without it its rows stay
+empty.
 """
 
 from __future__ import annotations
@@ -79,7 +81,9 @@ def _run_child(name: str, cores: int, same: Sequence[str]) -> dict:
 
 
 def measure(name: str, cores: int, pictures: str, seconds: float) -> dict:
-    """Returns images per second and peak MB of a way in this process; of 'primitives' the rows of their table."""
+    """Returns images per second and peak MB of a way in this process; of 'primitives' the rows of
+    their table.
+    """
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(cores)
@@ -148,7 +152,9 @@ def _dataset_rate(dataset_and_function, cores: int, seconds: float) -> float:
 
 
 def _opencv_rate(images: np.ndarray, cores: int, seconds: float) -> float:
-    """Images per second of the peer, images spread over threads (OpenCV works without the interpreter's lock)."""
+    """Images per second of the peer, images spread over threads (OpenCV works without the
+    interpreter's lock).
+    """
     import cv2
 
     from benchmarks import augment_opencv
@@ -174,7 +180,9 @@ def _opencv_rate(images: np.ndarray, cores: int, seconds: float) -> float:
 
 
 def _primitives(patches: np.ndarray, seconds: float) -> dict:
-    """us per patch of each primitive and step in each engine; moving the pixels in and out is subtracted."""
+    """us per patch of each primitive and step in each engine; moving the pixels in and out is
+    subtracted.
+    """
     import tensorflow as tf
 
     from cpc_tf import augment

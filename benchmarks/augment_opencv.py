@@ -1,4 +1,6 @@
-"""The peer of benchmarks.augment: a recipe applied patch by patch with OpenCV's primitives, as a careful user would."""
+"""The peer of benchmarks.augment: a recipe applied patch by patch with OpenCV's primitives, as a
+careful user would.
+"""
 
 from __future__ import annotations
 

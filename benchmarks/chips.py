@@ -1,4 +1,6 @@
-"""The accelerators that programs are compiled for: what a device has and does at best, by its maker."""
+"""The accelerators that programs are compiled for: what a device has and does at best, by its
+maker.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ class Chip(NamedTuple):
     topologies: dict[int, str]
 
 
-# Of a chip: https://cloud.google.com/tpu/docs/v3, v4 and v5e (read in 2026), but for the links of v3 and v4, which are
-# assumed. A v3 chip has two cores, each a device with half of everything; the two cores of a v4 chip are one device.
+# Of a chip: https://cloud.google.com/tpu/docs/v3, v4 and v5e (read in 2026), but for the links of
+# v3 and v4, which are assumed. A v3 chip has two cores, each a device with half of everything; the
+# two cores of a v4 chip are one device.
 CHIPS = {
     "v3": Chip(
         "v3, a core", 16 * 2**30, 123e12 / 2, 900e9 / 2, 328e9 / 2, {8: "v3:2x2", 32: "v3:4x4"}

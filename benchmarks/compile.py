@@ -1,9 +1,11 @@
 """Compiles a program for a device that need not be there: python compile.py FILE DEVICE [REPLICAS]
 
-FILE is serialized HLO, DEVICE 'h100' or a topology of TPUs, e.g. 'v3:4x4'. Prints JSON: bytes of arguments, outputs,
-temporaries and code on a device, and of outputs that take the place of arguments; operations and bytes moved, by XLA's
-analysis; what the replicas exchange. Needs JAX with the device's compiler: 'jax[cuda12]' or 'jax[tpu]'. Without a GPU
-XLA measures no kernels: it takes default ones, and what cuDNN's algorithms need for themselves is not in the figures.
+FILE is serialized HLO, DEVICE 'h100' or a topology of TPUs, e.g. 'v3:4x4'. Prints JSON: bytes of
+arguments, outputs, temporaries and code on a device, and of outputs that take the place of
+arguments; operations and bytes moved, by XLA's analysis; what the replicas exchange. Needs JAX with
+the device's compiler: 'jax[cuda12]' or 'jax[tpu]'. Without a GPU
+XLA measures no kernels: it takes default ones, and what cuDNN's algorithms need for themselves is
+  not in the figures.
 """
 
 import json
@@ -56,7 +58,9 @@ def main(path: str, name: str, replicas: str = "1") -> None:
 
 
 def compiled(computation, name: str, replicas: int) -> dict:
-    """Compiles for the first `replicas` devices of a topology; {'error': why} if that is impossible."""
+    """Compiles for the first `replicas` devices of a topology; {'error': why} if that is
+    impossible.
+    """
     jax.devices()  # registers the plugins
     if name == "h100":
         topology = topologies.get_topology_desc(

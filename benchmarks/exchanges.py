@@ -1,4 +1,6 @@
-"""Counts what the replicas of a program send to each other, in XLA's language (HLO): compiled, or as it is written."""
+"""Counts what the replicas of a program send to each other, in XLA's language (HLO): compiled, or
+as it is written.
+"""
 
 import math
 import re
@@ -26,7 +28,9 @@ def exchanges(program: str) -> list[dict]:
 
 
 def written(program: bytes) -> list[dict]:
-    """Returns the same of a serialized program, before the compiler's passes. Needs TensorFlow 2.15."""
+    """Returns the same of a serialized program, before the compiler's passes. Needs TensorFlow
+    2.15.
+    """
     from tensorflow.compiler.xla import xla_data_pb2
     from tensorflow.compiler.xla.service import hlo_pb2
 

@@ -1,8 +1,10 @@
-"""Measures the start of each task on a million records: python -m benchmarks.imagenet [--records=N] > table.md
+"""Measures the start of each task on a million records: python -m benchmarks.imagenet [--records=N]
+> table.md
 
-Writes an `imagenet2012` as TensorFlow Datasets lays it out, with as many records, files and classes as the real one,
-and a `voc/2007` likewise. The images are a few photographs: of ImageNet's 64 x 64 px, of VOC's 500 x 375 px. Then
-each task is started in a process of its own, with a tiny network, and ended after its first step.
+Writes an `imagenet2012` as TensorFlow Datasets lays it out, with as many records, files and classes
+as the real one, and a `voc/2007` likewise. The images are a few photographs: of ImageNet's 64 x 64
+px, of VOC's 500 x 375 px. Then each task is started in a process of its own, with a tiny network,
+and ended after its first step.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ def row(name: str, found: dict[str, float]) -> str:
 def measured(
     folder: pathlib.Path, name: str, more: Sequence[str], whole: bool = False
 ) -> dict[str, float]:
-    """Returns what a fresh process measures: seconds by the wall clock and of CPUs, GB of memory and of files."""
+    """Returns what a fresh process measures: seconds by the wall clock and of CPUs, GB of memory
+    and of files.
+    """
     command = [
         sys.executable,
         "-m",
@@ -194,7 +198,9 @@ def _scene(features, photo, label: int) -> bytes:
 
 
 def _store(builder, splits: dict[str, tuple[int, int]], examples: Sequence[bytes]) -> None:
-    """Writes splits {name: (records, files)}; record i has example i of those that are given, from the first again."""
+    """Writes splits {name: (records, files)}; record i has example i of those that are given, from
+    the first again.
+    """
     import tensorflow as tf
     import tensorflow_datasets as tfds
 

@@ -1,7 +1,9 @@
-"""Measures the input of pre-training: python -m benchmarks.input [--only=FILE ...] [--pictures=DIR] > table.md
+"""Measures the input of pre-training: python -m benchmarks.input [--only=FILE ...] [--pictures=DIR]
+> table.md
 
-Counts images per second of one core, by its CPU time: from encoded images in memory to batches of augmented views, with
-the settings of each preset. The images are made up: the embedded photographs in the usual size of the preset's data.
+Counts images per second of one core, by its CPU time: from encoded images in memory to batches of
+augmented views, with the settings of each preset. The images are made up: the embedded photographs
+in the usual size of the preset's data.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import time
 
 from absl import app, flags
 
-# Folder of flags/ -> usual width and height of the images; any other: 64 x 64 px without compression, as `photos` has.
+# Folder of flags/ -> usual width and height of the images; any other: 64 x 64 px without
+# compression, as `photos` has.
 SIZES = {"imagenet": (500, 375), "imagenette": (213, 160), "bccd": (640, 480)}
 BATCH = 8  # images: the batch does not change the work, and batches are read ahead
 
@@ -76,7 +79,9 @@ def _run_child(preset: str, given: flags.FlagValues) -> float:
 
 
 def measure(preset: str, seconds: float, pictures: str = "", test: bool = False) -> float:
-    """Returns images per second of CPU time of this process; `pictures`: a folder, '' for made-up ones."""
+    """Returns images per second of CPU time of this process; `pictures`: a folder, '' for made-up
+    ones.
+    """
     encoded = _found(pictures) if pictures else made_up(preset)
     batches = iter(dataset(preset, encoded, test))
     for _ in range(8):  # fills what is read ahead

@@ -1,9 +1,11 @@
-"""The memory of pre-training, by XLA's own analysis: python -m benchmarks.memory --jax=PYTHON > table.md
+"""The memory of pre-training, by XLA's own analysis: python -m benchmarks.memory --jax=PYTHON >
+table.md
 
-Flags that differ from the presets stand at the end, after '--', e.g. `-- --recompute`.
-Counts the variables of presets and has their gradient steps compiled for one device, which need not be there
-(`benchmarks/compile.py`). Two numbers of images give a line, and the line the number that fits. The compiler
-comes with JAX, in an environment of its own (`benchmarks/requirements.txt`). Nothing is run.
+Flags that differ from the presets stand at the end, after '--', e.g. `-- --recompute`. Counts the
+variables of presets and has their gradient steps compiled for one device, which need not be there
+(`benchmarks/compile.py`). Two numbers of images give a line, and the line the number that fits. The
+compiler comes with JAX, in an environment of its own (`benchmarks/requirements.txt`). Nothing is
+run.
 """
 
 from __future__ import annotations
@@ -87,13 +89,17 @@ def row(name: str, points: Sequence[dict[str, int]]) -> str:
 
 
 def needed(point: dict[str, int]) -> int:
-    """Returns the bytes of a step: variables, images, gradients, and what is kept between operations."""
+    """Returns the bytes of a step: variables, images, gradients, and what is kept between
+    operations.
+    """
     images = point["arguments"] - point["weights"]
     return point["variables"] + images + point["outputs"] + point["temporaries"]
 
 
 def fit(memory: float, fixed: float, slope: float) -> int:
-    """Returns the largest power of two of images that fits into a card of so many bytes; 0: none does."""
+    """Returns the largest power of two of images that fits into a card of so many bytes; 0: none
+    does.
+    """
     images = ((1 - SPARE) * memory - fixed) / slope
     return 1 << int(images).bit_length() - 1 if images >= 1 else 0
 

@@ -1,7 +1,9 @@
-"""A stand-in for a TPU pod: traces a replica's step as TPUStrategy would, collectives and all, without a TPU.
+"""A stand-in for a TPU pod: traces a replica's step as TPUStrategy would, collectives and all,
+without a TPU.
 
-It is TensorFlow's own strategy for TPUs, its variables, its rules of aggregation and its collectives, but for what asks
-the TPU itself. One replica's copy of each variable exists, on the CPU. Nothing is run.
+It is TensorFlow's own strategy for TPUs, its variables, its rules of aggregation and its
+collectives, but for what asks the TPU itself. One replica's copy of each variable exists, on the
+CPU. Nothing is run.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class _Extended(tpu_strategy.TPUExtended):
         return self._sum(value)
 
     def _sum(self, value: tf.Tensor) -> tf.Tensor:
-        """The sum over all replicas: TPUStrategy's CrossReplicaSum, which CPUs lack, becomes the same in a program."""
+        """The sum over all replicas: TPUStrategy's CrossReplicaSum, which CPUs lack, becomes the
+        same in a program.
+        """
         self._sums += 1
         same = {
             "group_size": self._num_replicas_in_sync,

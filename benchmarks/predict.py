@@ -1,7 +1,9 @@
-"""Measures what `cpc_tf.predict` adds to its model: python -m benchmarks.predict --classifier=DIR --files=FOLDER
+"""Measures what `cpc_tf.predict` adds to its model: python -m benchmarks.predict --classifier=DIR
+--files=FOLDER
 
-Compares images per second of the whole prediction (files to records) with those of the model alone on batches that
-are in memory already. Rounds alternate between both, so that other work on the machine disturbs both alike.
+Compares images per second of the whole prediction (files to records) with those of the model alone
+on batches that are in memory already. Rounds alternate between both, so that other work on the
+machine disturbs both alike.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ def main(argv) -> None:
 def measure(
     directory: str, given: str, batch_size: int, most: int, rounds: int
 ) -> list[tuple[float, float]]:
-    """Returns (images per second, ms of CPU time an image) of the whole prediction and of the model alone.
+    """Returns (images per second, ms of CPU time an image) of the whole prediction and of the model
+    alone.
 
     These are the medians of some rounds; the time until the first batch is there does not count.
     """

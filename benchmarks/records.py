@@ -16,8 +16,8 @@ GB = 1e9
 TERA = 1e12
 Record = dict[str, Any]
 
-# A record has: 'step', 'program' (a hash), 'chip' ('': not compiled), 'images' of a replica, 'replicas', 'trained'
-# bytes, the exchanges 'written' in the program, and what `compile.py` prints.
+# A record has: 'step', 'program' (a hash), 'chip' ('': not compiled), 'images' of a replica,
+# 'replicas', 'trained' bytes, the exchanges 'written' in the program, and what `compile.py` prints.
 
 
 def read(path: pathlib.Path) -> list[Record]:
@@ -34,12 +34,16 @@ def add(path: pathlib.Path, record: Record) -> None:
 
 
 def needed(record: Record) -> int:
-    """Returns the bytes of memory that a program needs: variables and images, results elsewhere, and what is kept."""
+    """Returns the bytes of memory that a program needs: variables and images, results elsewhere,
+    and what is kept.
+    """
     return record["arguments"] + record["outputs"] - record["in_place"] + record["temporaries"]
 
 
 def least_seconds(record: Record, chip: Chip) -> tuple[float, str]:
-    """Returns the seconds that a step takes at least, at the chip's peak and bandwidth, and which of them limits it."""
+    """Returns the seconds that a step takes at least, at the chip's peak and bandwidth, and which
+    of them limits it.
+    """
     by = {"operations": record["flop"] / chip.peak, "memory": record["bytes"] / chip.bandwidth}
     limit = max(by, key=by.get)
     return by[limit], limit

@@ -1,8 +1,9 @@
 """What pre-training on ImageNet needs on pods and GPUs, on paper: python -m benchmarks.scale
 
-Computed from the records of compiled programs (`benchmarks.tpu`), the chips' figures and the input's measured rate. A
-program for 16 images is scaled to the images of a device. Where a chip has no record, operations are those of the
-program before it is compiled, and bytes those of another chip's, which '~' marks.
+Computed from the records of compiled programs (`benchmarks.tpu`), the chips' figures and the
+input's measured rate. A program for 16 images is scaled to the images of a device. Where a chip has
+no record, operations are those of the program before it is compiled, and bytes those of another
+chip's, which '~' marks.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ BATCH = 512
 EPOCHS = 200
 PICTURES = 1_281_167
 REACHED = 0.4  # of what is possible: assumed, as usual for convolutions
-# measured: python -m benchmarks.input --only=flags/imagenet/pretrain_resnet50.flags, a core of an AMD EPYC without
-# AVX-512, 2026-11-26; several times slower without the C++ operation.
+# measured: python -m benchmarks.input --only=flags/imagenet/pretrain_resnet50.flags, a core of an
+# AMD EPYC without AVX-512, 2026-11-26; several times slower without the C++ operation.
 IMAGES_A_CORE = 165.0
 RECORD = 110e3  # bytes of an image in ImageNet's records
 INDEX = 20  # bytes an image: file, place and label, see `record_index.RecordIndex`

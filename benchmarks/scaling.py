@@ -1,7 +1,9 @@
-"""Measures how the training step's cost grows: python -m benchmarks.scaling --drawing=scaling.png > table.md
+"""Measures how the training step's cost grows: python -m benchmarks.scaling --drawing=scaling.png >
+table.md
 
-From the preset of benchmarks.train_step one thing at a time is changed: images in a batch, patches of an image,
-directions of CPC, encoder. A straight line is fitted to each; its value at zero is the overhead.
+From the preset of benchmarks.train_step one thing at a time is changed: images in a batch, patches
+of an image, directions of CPC, encoder. A straight line is fitted to each; its value at zero is the
+overhead.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ def _grid(side: int) -> list[str]:
     return [f"--resize={size}", f"--image_size={size}"]
 
 
-# What is changed -> {its value: (encoder, flags)}; an encoder stands for its GFLOP, which are counted.
+# What is changed -> {its value: (encoder, flags)}; an encoder stands for its GFLOP, which are
+# counted.
 AXES = {
     "images": {count: ("small", [f"--batch_size={count}"]) for count in (8, 16, 32, 64, 128)},
     "patches of an image": {side**2: ("small", _grid(side)) for side in (3, 4, 5, 6, 7)},

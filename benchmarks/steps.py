@@ -1,4 +1,6 @@
-"""The programs that a TPU would run for the presets: one for each kind of step, at the preset's size a core."""
+"""The programs that a TPU would run for the presets: one for each kind of step, at the preset's
+size a core.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ class Step:
 
     Attributes:
       preset: file below flags/; the task is the beginning of its name.
-      part: of the task: its phase, or 'encode' or 'find'; for 'linear' the preset that the encoder is from.
+      part: of the task: its phase, or 'encode' or 'find'; for 'linear' the preset that the encoder
+        is from.
       flags: what differs from the preset.
       replicas: cores that share the preset's batch.
     """
@@ -84,7 +87,9 @@ class Program(NamedTuple):
 
 
 def write(step: Step) -> Program:
-    """Traces a step as a replica of a pod would. Raises ConfigError if its flags do not go together."""
+    """Traces a step as a replica of a pod would. Raises ConfigError if its flags do not go
+    together.
+    """
     task = step.preset.split("/")[1].split("_")[0]
     traced = {"pretrain": _pretrain, "linear": _linear, "efficient": _efficient, "detect": _detect}[
         task
@@ -100,7 +105,9 @@ def _pretrain(step: Step, pod: Pod) -> Program:
 
 
 def _linear(step: Step, pod: Pod) -> Program:
-    """On a new encoder, which computes as a module does, cut as in the pre-training of the same name."""
+    """On a new encoder, which computes as a module does, cut as in the pre-training of the same
+    name.
+    """
     pretrained = cli.parse(PretrainConfig, [f"--flagfile={ROOT}/flags/{step.part}.flags"])
     config = cli.parse(
         LinearConfig, [*step.words, "--geometry_from=flags", "--encoder=random:MODULE"]
@@ -189,7 +196,8 @@ _RESNET161 = ("--encoder=random", "--backbone=resnet161")
 _FROM_LABELS = ("pixels", "uda", "vat", "pseudo_labels")
 _RESNET50 = ("--encoder=random", "--backbone=resnet50")
 
-# The most important first. Presets that are not here have the program of another one, or are of others' modules.
+# The most important first. Presets that are not here have the program of another one, or are of
+# others' modules.
 STEPS = [
     Step("photos/pretrain", **_SMALL),
     *_both(Step("imagenet/pretrain_resnet161"), Step("imagenet/pretrain_resnet50")),

@@ -1,8 +1,10 @@
-"""Compiles every step that we ship for TPUs, which need not be there: python -m benchmarks.tpu --jax=PYTHON > table.md
+"""Compiles every step that we ship for TPUs, which need not be there: python -m benchmarks.tpu
+--jax=PYTHON > table.md
 
-A program that has a record is not compiled again. The key is the program's hash and the chip, so a change of code or
-preset that changes a program compiles it anew. PYTHON has `benchmarks/requirements-tpu.txt`, in an environment of its
-own. Without --jax nothing is compiled: the tables are printed from the records. Nothing is run.
+A program that has a record is not compiled again. The key is the program's hash and the chip, so a
+change of code or preset that changes a program compiles it anew. PYTHON has
+`benchmarks/requirements-tpu.txt`, in an environment of its own. Without --jax nothing is compiled:
+the tables are printed from the records. Nothing is run.
 """
 
 from __future__ import annotations

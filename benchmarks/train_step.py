@@ -1,9 +1,12 @@
-"""Measures the training step beside the same network in PyTorch: python -m benchmarks.train_step > table.md
+"""Measures the training step beside the same network in PyTorch: python -m benchmarks.train_step >
+table.md
 
-The step is that of flags/photos/pretrain.flags on random patches: loss, gradient, clip, Adam, running average; or that
-of another objective: `--set=--objective=moco --set=--patch_size=64 --set=--patch_stride=64`. Each figure comes from a
-fresh process; the ways take turns, and ratios are within a round, since machines are noisy. The peer needs PyTorch
-(`benchmarks/requirements.txt`), perhaps in an environment of its own: `--torch=PYTHON`.
+The step is that of flags/photos/pretrain.flags on random patches: loss, gradient, clip, Adam,
+running average; or that
+of another objective: `--set=--objective=moco --set=--patch_size=64 --set=--patch_stride=64`. Each
+  figure comes from a fresh process; the ways take turns, and ratios are within a round, since
+  machines are noisy. The peer needs PyTorch (`benchmarks/requirements.txt`), perhaps in an
+  environment of its own: `--torch=PYTHON`.
 """
 
 from __future__ import annotations
@@ -53,7 +56,9 @@ def main(argv) -> None:
 
 
 def table(rounds: Sequence[dict[str, dict]], encoder: str) -> None:
-    """Prints the table of an encoder: medians of rounds, each {way: its 'ms', and of ours the 'share' of the peak}."""
+    """Prints the table of an encoder: medians of rounds, each {way: its 'ms', and of ours the
+    'share' of the peak}.
+    """
     print(
         f"\n| {encoder}, step of {BATCH} images | ms | images/s | ours, bfloat16 / this | share of"
         " peak |"
@@ -138,7 +143,9 @@ def _run(command: list[str], parse: bool = True) -> dict:
 
 
 def measure(encoder: str, precision: str, lines: Sequence[str] = ()) -> dict[str, float]:
-    """Returns the median milliseconds of our step, and its arithmetic; `lines`: flags that differ from the preset."""
+    """Returns the median milliseconds of our step, and its arithmetic; `lines`: flags that differ
+    from the preset.
+    """
     step, graph = make_step(encoder, precision, lines)
     seconds = []
     for _ in range(WARM_UP + STEPS):
@@ -180,7 +187,9 @@ def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
 
 
 def arithmetic(graph) -> float:
-    """Counts multiplications and additions of the convolutions and matrix products of a graph with its gradients."""
+    """Counts multiplications and additions of the convolutions and matrix products of a graph with
+    its gradients.
+    """
     total = 0
     for operation in graph.get_operations():
         shapes = [list(x.shape) for x in (*operation.inputs, *operation.outputs)]

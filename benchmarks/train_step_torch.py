@@ -1,6 +1,8 @@
-"""The peer of `python -m benchmarks.train_step`: CPC of the same size in PyTorch, a step on random patches.
+"""The peer of `python -m benchmarks.train_step`: CPC of the same size in PyTorch, a step on random
+patches.
 
-Prints JSON: median milliseconds of a step, and how many parameters there are. Needs PyTorch, nothing of ours.
+Prints JSON: median milliseconds of a step, and how many parameters there are. Needs PyTorch,
+  nothing of ours.
 """
 
 import argparse

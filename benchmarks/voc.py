@@ -1,8 +1,10 @@
-"""Measures detection on as many images as VOC 2007 has: python -m benchmarks.voc [--images=N] [-- FLAG ...] > table.md
+"""Measures detection on as many images as VOC 2007 has: python -m benchmarks.voc [--images=N] [--
+FLAG ...] > table.md
 
-Draws a VOC 2007, writes it as TFDS does, and runs cpc_tf.detect on the records with the preset voc/detect: from records
-to mAP. The data have VOC's layout, names, sizes and numbers; the pixels are the embedded photographs. The network is
-tiny and learns for two steps, so that a CPU can do it; flags after -- change that. Its mAP means nothing.
+Draws a VOC 2007, writes it as TFDS does, and runs cpc_tf.detect on the records with the preset
+voc/detect: from records to mAP. The data have VOC's layout, names, sizes and numbers; the pixels
+are the embedded photographs. The network is tiny and learns for two steps, so that a CPU can do it;
+flags after -- change that. Its mAP means nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ def main(argv) -> None:
 
 
 def measure(folder: pathlib.Path, images: int, test_images: int, more: list[str]) -> dict:
-    """Draws, writes, reads, trains and tests, and prints the seconds of each part; returns detection's result."""
+    """Draws, writes, reads, trains and tests, and prints the seconds of each part; returns
+    detection's result.
+    """
     from cpc_tf.boxes import canvas
     from cpc_tf.core import cli
     from cpc_tf.detect import inputs, run
@@ -112,7 +116,9 @@ def _row(part: str, images: int) -> Iterator[None]:
 
 
 def draw(folder: pathlib.Path, splits: dict[str, int]) -> None:
-    """Writes FOLDER/VOCdevkit/VOC2007: JPEGImages, Annotations, ImageSets. The same seed gives the same images."""
+    """Writes FOLDER/VOCdevkit/VOC2007: JPEGImages, Annotations, ImageSets. The same seed gives the
+    same images.
+    """
     from cpc_tf.boxes import collages
     from cpc_tf.data import photos
 
@@ -142,7 +148,8 @@ def draw(folder: pathlib.Path, splits: dict[str, int]) -> None:
 
 
 def _paste(image, things, first, random) -> list[str]:
-    """Pastes one to five objects and returns their XML; the classes come in turns, and the first is never difficult.
+    """Pastes one to five objects and returns their XML; the classes come in turns, and the first is
+    never difficult.
 
     A class is a photograph in a shape: the first ones are rectangles, the rest ellipses.
     """
@@ -170,7 +177,9 @@ def _paste(image, things, first, random) -> list[str]:
 
 
 def write_records(folder: pathlib.Path) -> None:
-    """Writes FOLDER/tfds/voc/2007 with TFDS' own builder, from FOLDER/VOCdevkit instead of the archives of VOC."""
+    """Writes FOLDER/tfds/voc/2007 with TFDS' own builder, from FOLDER/VOCdevkit instead of the
+    archives of VOC.
+    """
     import tensorflow_datasets as tfds
     from tensorflow_datasets.object_detection import voc
 

@@ -1,7 +1,7 @@
 """CPC v2 in TensorFlow: Henaff et al., "Data-Efficient Image Recognition with CPC", ICML 2020.
 
-`load_encoder`, `pretrain`, `classify`, `train_classifier`, `predict` and `embed` are the functions for Python;
-docs/python.md shows them.
+`load_encoder`, `pretrain`, `classify`, `train_classifier`, `predict` and `embed` are the functions
+for Python; docs/python.md shows them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ __all__ = [*_EXPORTED]
 
 
 def prepare_environment() -> None:
-    """Sets TensorFlow's environment variables where the user has not, before it looks at its devices."""
-    # Without the notices of oneDNN, CUDA and TensorRT, which look like errors. What fails raises an error.
+    """Sets TensorFlow's environment variables where the user has not, before it looks at its
+    devices.
+    """
+    # Without the notices of oneDNN, CUDA and TensorRT, which look like errors. What fails raises an
+    # error.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # GPUs: memory is taken as it is needed, so that several processes can share one.
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-    # oneDNN's convolutions on every x86 processor: TensorFlow takes them only where there is AVX-512; its own are
-    # slower.
+    # oneDNN's convolutions on every x86 processor: TensorFlow takes them only where there is
+    # AVX-512; its own are slower.
     if platform.machine() in ("x86_64", "AMD64"):
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
@@ -53,9 +56,9 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_EXPORTED[name]), name)
 
 
-# Two packages have the names of functions. Python sets a package on its parent at its first import, and never again:
-# they are imported now, empty as they are, and from here on `cpc_tf.classify` is the function, while
-# `from cpc_tf.classify.run import ...` finds the package.
+# Two packages have the names of functions. Python sets a package on its parent at its first import,
+# and never again: they are imported now, empty as they are, and from here on `cpc_tf.classify` is
+# the function, while `from cpc_tf.classify.run import ...` finds the package.
 for _name in ("classify", "pretrain"):
     importlib.import_module(f"cpc_tf.{_name}")
     del globals()[_name]

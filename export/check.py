@@ -2,9 +2,10 @@
 
     python check.py encoder|classifier|detector|tflite|onnx|keras3 DIRECTORY INPUTS.npz OUTPUTS.npz
 
-A script of its own, run by path in a fresh process: `cpc_tf` cannot be imported here, so that nothing it registers
-(custom gradients, layers) can help. Inputs and outputs are arrays with the names that the functions below describe;
-`verify.py` compares them. Ends with status 1 and a line on stderr if the module cannot be used.
+A script of its own, run by path in a fresh process: `cpc_tf` cannot be imported here, so that
+nothing it registers (custom gradients, layers) can help. Inputs and outputs are arrays with the
+names that the functions below describe; `verify.py` compares them. Ends with status 1 and a line on
+stderr if the module cannot be used.
 """
 
 import glob
@@ -26,7 +27,9 @@ class Blocker:
 
 
 def named(case, outputs):
-    """Outputs by name -> {'CASE/NAME': array}; texts are bytes of a fixed length, which need no pickle."""
+    """Outputs by name -> {'CASE/NAME': array}; texts are bytes of a fixed length, which need no
+    pickle.
+    """
     arrays = {f"{case}/{name}": np.asarray(x) for name, x in outputs.items()}
     return {key: x.astype("S") if x.dtype == object else x for key, x in arrays.items()}
 
@@ -46,9 +49,10 @@ def in_model(layer):
 def encoder(path, inputs):
     """An encoder: its outputs, and a step of training.
 
-    Images 'whole...' -> 'CASE/WAY/ENDPOINT'; 'patched' -> 'patched/WAY/latents'. 'gradient' and the 'projection' of its
-    features, whose sum is the loss -> 'gradient/norms' (NaN: there is none) and 'gradient/variables', their names, and
-    'step/before' and 'step/after', the features of the same images.
+    Images 'whole...' -> 'CASE/WAY/ENDPOINT'; 'patched' -> 'patched/WAY/latents'. 'gradient' and the
+    'projection' of its features, whose sum is the loss -> 'gradient/norms' (NaN: there is none) and
+    'gradient/variables', their names, and 'step/before' and 'step/after', the features of the same
+    images.
     """
     import tensorflow as tf
     import tensorflow_hub as hub
@@ -94,7 +98,9 @@ def encoder(path, inputs):
 
 
 def classifier(path, inputs):
-    """A classifier: images 'case...' and bytes of files 'file...' -> 'CASE/WAY/OUTPUT'; 'names/classes'."""
+    """A classifier: images 'case...' and bytes of files 'file...' -> 'CASE/WAY/OUTPUT';
+    'names/classes'.
+    """
     import tensorflow as tf
     import tensorflow_hub as hub
     from tensorflow_hub.keras_layer import keras
@@ -122,7 +128,9 @@ def classifier(path, inputs):
 
 
 def detector(path, inputs):
-    """A detector: images 'case...' -> 'CASE/WAY/OUTPUT', at any score in the way 'any'; 'names/classes'."""
+    """A detector: images 'case...' -> 'CASE/WAY/OUTPUT', at any score in the way 'any';
+    'names/classes'.
+    """
     import tensorflow as tf
     import tensorflow_hub as hub
 
@@ -191,7 +199,9 @@ def by_functions(function, inputs, batch=MANY):
 
 
 def outputs_of(call, images, dtype, batch=MANY):
-    """Calls a function with the images in batches: outputs by name, [N, ...]; of many images the vectors alone."""
+    """Calls a function with the images in batches: outputs by name, [N, ...]; of many images the
+    vectors alone.
+    """
     parts = []
     for start in range(0, len(images), batch):
         outputs = call(as_dtype(images[start : start + batch], dtype))

@@ -48,14 +48,14 @@ class Classifying:
 
     Attributes:
       logits: images uint8 [N, S, S, 3], with S = geometry.image_size -> logits float32 [N, C].
-      held: the variables and tables that `logits` uses, which are saved with the module. No Keras model, which
-        TensorFlow would save layer by layer.
+      held: the variables and tables that `logits` uses, which are saved with the module. No Keras
+        model, which TensorFlow would save layer by layer.
       geometry: to what size images are resized and cropped.
       class_names: C names, in the order of the logits.
       temperature: what logits are divided by before they become probabilities.
       multi_label: whether the probabilities of the classes are independent of each other.
-      intensity_range: of files of more than 8 bits, see `decode`. None: a single file does not tell it and is refused;
-        `predict` takes that of all its images together.
+      intensity_range: of files of more than 8 bits, see `decode`. None: a single file does not tell
+        it and is refused; `predict` takes that of all its images together.
     """
 
     logits: Callable[[tf.Tensor], tf.Tensor]
@@ -71,13 +71,17 @@ class Classifying:
         return views.plain_crop(image, self.geometry)
 
     def decoded(self, encoded: tf.Tensor) -> tf.Tensor:
-        """Decodes a file and prepares it, by operations that can be saved: string scalar -> uint8 [S, S, 3]."""
+        """Decodes a file and prepares it, by operations that can be saved: string scalar -> uint8
+        [S, S, 3].
+        """
         return self.prepared(
             decode(encoded, self.geometry.resize, self.intensity_range, portable=True)
         )
 
     def outputs(self, prepared: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Classifies prepared images, uint8 [N, S, S, 3]; classifier.md.jinja describes the outputs."""
+        """Classifies prepared images, uint8 [N, S, S, 3]; classifier.md.jinja describes the
+        outputs.
+        """
         logits = self.logits(or_black(prepared))[: tf.shape(prepared)[0]]  # [N, C]
         activation = tf.nn.sigmoid if self.multi_label else tf.nn.softmax
         label = tf.argmax(logits, 1)
@@ -90,10 +94,11 @@ class Classifying:
 
 
 class HubClassifier(tf.Module):
-    """Images [N, H, W, 3], any N, H and W -> probabilities, logits, labels and names; see classifier.md.jinja.
+    """Images [N, H, W, 3], any N, H and W -> probabilities, logits, labels and names; see
+    classifier.md.jinja.
 
-    `prepared` and `classify` are its two halves, with images uint8 [N, S, S, 3] between them. All three take uint8, or
-    floats in [0, 1].
+    `prepared` and `classify` are its two halves, with images uint8 [N, S, S, 3] between them. All
+    three take uint8, or floats in [0, 1].
     """
 
     def __init__(self, model: Classifying):
@@ -184,7 +189,9 @@ def save(module: HubClassifier, directory: str) -> None:
 
 
 def refuse_another(now: Identity, name: str, result: dict[str, Any], workdir: str) -> None:
-    """Raises ConfigError if the encoder is not the one that the run learned on, as far as its card tells."""
+    """Raises ConfigError if the encoder is not the one that the run learned on, as far as its card
+    tells.
+    """
     then = Identity.from_json(result["identity"])
     if now != then:
         before, after = (

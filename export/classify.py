@@ -24,7 +24,9 @@ TESTED_ON = (
 
 
 def export_classify(run: ClassifyConfig, workdir: str, step: int, weights: str) -> Export:
-    """Returns the logistic regression of `cpc-tf classify`. Without checkpoints, `step` and `weights` are not used."""
+    """Returns the logistic regression of `cpc-tf classify`. Without checkpoints, `step` and
+    `weights` are not used.
+    """
     result = result_of_ended(workdir, "classify")
     with missing_module_named(workdir):
         encoder = Encoder(run.encoder, run.seed, run.image_size, run.endpoint)

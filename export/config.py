@@ -1,4 +1,5 @@
-"""Exports what a run trained as a TF-Hub module: its encoder, its classifier with the encoder, or its detector.
+"""Exports what a run trained as a TF-Hub module: its encoder, its classifier with the encoder, or
+its detector.
 
     cpc-tf export --workdir=runs/photos/small/pretrain --output=runs/photos/small/hub
     cpc-tf export --workdir=runs/photos/small/efficient_0.1 --output=runs/photos/small/classifier
@@ -6,8 +7,8 @@
     cpc-tf export --workdir=runs/photos/small/efficient_0.1 --format=serving --output=models/photos
     cpc-tf export --module=OLD_MODULE --output=NEW_MODULE  # an encoder of an earlier version, written again
 
-The directory holds a TF2 SavedModel, its card (README.md) and encoder.json, classifier.json or detector.json. It
-appears only once the module has been checked in a fresh process.
+The directory holds a TF2 SavedModel, its card (README.md) and encoder.json, classifier.json or
+detector.json. It appears only once the module has been checked in a fresh process.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class RuntimeConfig(Settings):
     )
 
     def check_together(self) -> None:
-        """Raises ConfigError if settings contradict each other; each for itself may have any of its values."""
+        """Raises ConfigError if settings contradict each other; each for itself may have any of its
+        values.
+        """
         if self.quantize != "none" and self.format != TFLITE:
             raise ConfigError(
                 "quantize",

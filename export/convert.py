@@ -1,4 +1,6 @@
-"""Converts a SavedModel of ours to another format, and compares both on images: `cpc-tf export --format=...`."""
+"""Converts a SavedModel of ours to another format, and compares both on images: `cpc-tf export
+--format=...`.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,8 @@ def convert(
       The content of runtime.json, and 'summary', one line.
 
     Raises:
-      ConfigError: there is no such module, it cannot be converted to this format, or the images cannot be used.
+      ConfigError: there is no such module, it cannot be converted to this format, or the images
+        cannot be used.
       NotVerified: it cannot be converted, or computes something else than the SavedModel.
     """
     subject = load(module)
@@ -117,7 +120,9 @@ def convert(
 
 @contextlib.contextmanager
 def _converting(format: str) -> Iterator[None]:
-    """Mutes what converters print to the terminal, and re-raises whatever they raise as NotVerified."""
+    """Mutes what converters print to the terminal, and re-raises whatever they raise as
+    NotVerified.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     copies = [os.dup(number) for number in (1, 2)]
@@ -150,7 +155,9 @@ def photographs(subject: Subject) -> np.ndarray:
 
 
 def representative_pictures(subject: Subject, folder: str) -> np.ndarray:
-    """Up to 100 images from all parts of a folder: uint8 [N, S, S, 3]. Raises ConfigError if it has none."""
+    """Up to 100 images from all parts of a folder: uint8 [N, S, S, 3]. Raises ConfigError if it has
+    none.
+    """
     with _naming("representative"):
         source = catalog.open_source(
             DataConfig(dataset=str(DataRef(FOLDER, folder))), "train", "representative"
@@ -159,13 +166,15 @@ def representative_pictures(subject: Subject, folder: str) -> np.ndarray:
 
 
 def labelled_pictures(subject: Subject, folder: str) -> tuple[np.ndarray, np.ndarray]:
-    """Up to 1,000 images from all parts of a folder with class folders, of its split `val` if it has one.
+    """Up to 1,000 images from all parts of a folder with class folders, of its split `val` if it
+    has one.
 
     Returns:
       uint8 [N, S, S, 3], and labels int64 [N]: of a classifier's classes, if the module is one.
 
     Raises:
-      ConfigError: it has no class folders, or one that the classifier does not know, or the classifier is multi-label.
+      ConfigError: it has no class folders, or one that the classifier does not know, or the
+        classifier is multi-label.
     """
     if is_multi_label(subject.card):
         raise ConfigError(
@@ -183,7 +192,9 @@ def labelled_pictures(subject: Subject, folder: str) -> tuple[np.ndarray, np.nda
 
 
 def _with_labels(subject: Subject, source: Source, where: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns up to 1,000 images of a source, and labels of the classifier's classes, if the module is one."""
+    """Returns up to 1,000 images of a source, and labels of the classifier's classes, if the module
+    is one.
+    """
     unknown = [
         name
         for name in source.class_names
@@ -246,7 +257,8 @@ def compare(
     representative: np.ndarray | None = None,
     labelled: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> dict[str, Any]:
-    """Runs a converted module and the SavedModel on images: the embedded photographs, and those of the user.
+    """Runs a converted module and the SavedModel on images: the embedded photographs, and those of
+    the user.
 
     Args:
       subject: the SavedModel.
@@ -256,9 +268,9 @@ def compare(
       labelled: uint8 [N, S, S, 3] and labels int64 [N].
 
     Returns:
-      'difference': the largest of any output, relative to its largest value. 'similarity': the mean cosine between the
-      vectors of both, on the 'pictures', which are the representative ones if there are any. 'accuracy': before and
-      after, on the labelled images.
+      'difference': the largest of any output, relative to its largest value. 'similarity': the mean
+      cosine between the vectors of both, on the 'pictures', which are the representative ones if
+      there are any. 'accuracy': before and after, on the labelled images.
 
     Raises:
       NotVerified: the converted module cannot be used, or does something else.
@@ -305,7 +317,9 @@ def compare(
 
 
 def _mean_cosine(got: np.ndarray, wanted: np.ndarray) -> float:
-    """Mean cosine between corresponding rows [N, D], after the mean of the wanted ones was subtracted."""
+    """Mean cosine between corresponding rows [N, D], after the mean of the wanted ones was
+    subtracted.
+    """
     got = got - wanted.mean(0)
     wanted = wanted - wanted.mean(0)
     lengths = np.linalg.norm(got, axis=1) * np.linalg.norm(wanted, axis=1)

@@ -93,7 +93,8 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
 
 
 def _last_phase(run: DetectConfig, workdir: str) -> tuple[str, dict[str, Any]]:
-    """Returns the phase that made the detector, and the result with its steps; of one phase it may not have ended.
+    """Returns the phase that made the detector, and the result with its steps; of one phase it may
+    not have ended.
 
     Raises:
       ConfigError: a run of two phases has not ended.

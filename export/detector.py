@@ -19,13 +19,15 @@ LEAST_SCORE = tf.TensorSpec([], tf.float32, name="least_score")
 
 
 class HubDetector(tf.Module):
-    """Images [N, H, W, 3], any N, H and W -> detections, K rows an image; detector.md.jinja describes them.
+    """Images [N, H, W, 3], any N, H and W -> detections, K rows an image; detector.md.jinja
+    describes them.
 
-    Images are uint8, or floats in [0, 1]; they are put on a canvas as in the run's test. Behind the last detection
-    'labels' are -1, and the rest zero or empty.
+    Images are uint8, or floats in [0, 1]; they are put on a canvas as in the run's test. Behind the
+    last detection 'labels' are -1, and the rest zero or empty.
 
     Args:
-      model: computes in float32. It is not kept: TensorFlow would save a Keras model layer by layer.
+      model: computes in float32. It is not kept: TensorFlow would save a Keras model layer by
+        layer.
       config: how it sees images.
       class_names: of its labels.
     """

@@ -1,4 +1,6 @@
-"""A run with few labels -> its classifier with the encoder, or the encoder that it trained, as a module."""
+"""A run with few labels -> its classifier with the encoder, or the encoder that it trained, as a
+module.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ from cpc_tf.training.workdir import REFIT, read_config
 def export_classifier(run: EfficientConfig, workdir: str, step: int, weights: str) -> Export:
     """Returns the classifier that a run on few labels ended with: frozen, fine-tuned or supervised.
 
-    Only fine-tuning with --encoder_adam=paper has averages; without them the raw weights are exported, whatever
-    `weights` is.
+    Only fine-tuning with --encoder_adam=paper has averages; without them the raw weights are
+    exported, whatever `weights` is.
     """
     result = result_of_ended(workdir, "efficient")
     refit = result.get(REFIT)
@@ -95,8 +97,8 @@ def export_classifier(run: EfficientConfig, workdir: str, step: int, weights: st
 def export_encoder(run: EfficientConfig, workdir: str, step: int, weights: str) -> Export:
     """Returns the encoder that a run on labels trained or fine-tuned.
 
-    Only fine-tuning with --encoder_adam=paper has averages; without them the raw weights are exported, whatever
-    `weights` is.
+    Only fine-tuning with --encoder_adam=paper has averages; without them the raw weights are
+    exported, whatever `weights` is.
     """
     name = EncoderName.parse(run.classifier.encoder)
     result = result_of_ended(workdir, "efficient")
@@ -159,7 +161,9 @@ def _trained_phase(run: EfficientConfig, workdir: str, result: dict[str, Any]) -
 
 
 def _original_maps(run: EfficientConfig, workdir: str) -> LoadedEncoder:
-    """Returns the encoder as the run began with it, in float32. Raises ConfigError if its module is gone."""
+    """Returns the encoder as the run began with it, in float32. Raises ConfigError if its module is
+    gone.
+    """
     chosen = run.classifier
     seed = run.training.seed
     with missing_module_named(workdir):
@@ -175,7 +179,9 @@ def _original_maps(run: EfficientConfig, workdir: str) -> LoadedEncoder:
 
 
 def _restore_maps(path: str, maps: LoadedEncoder, averaged: bool) -> None:
-    """Reads the encoder, or its averages, from a checkpoint of a phase that trained it. Raises ConfigError."""
+    """Reads the encoder, or its averages, from a checkpoint of a phase that trained it. Raises
+    ConfigError.
+    """
     try:
         restore(path, encoder=maps.saved())
         if averaged:
@@ -191,13 +197,16 @@ def _restore_maps(path: str, maps: LoadedEncoder, averaged: bool) -> None:
 def _load_trained(
     run: EfficientConfig, before: EncoderCard | None, folder: str, step: int, averaged: bool
 ) -> tuple[Network, int]:
-    """Returns the encoder of a phase, in `folder`, and the step; `before` is the card of the module it began as."""
+    """Returns the encoder of a phase, in `folder`, and the step; `before` is the card of the module
+    it began as.
+    """
     chosen = run.classifier
     maps = _original_maps(run, folder)
     step = read_checkpoint(folder, step, lambda path: _restore_maps(path, maps, averaged))
     if isinstance(maps.encoder, Network):
         return maps.encoder, step
-    # The layer lists trainable variables first, the SavedModel lists them in the order of `Network.variables`.
+    # The layer lists trainable variables first, the SavedModel lists them in the order of
+    # `Network.variables`.
     encoder = with_values(before.encoder, maps.encoder.resolved_object.variables, chosen.encoder)
     # Variables of equal shapes could have been mixed up.
     side = before.geometry.patch_size
@@ -205,9 +214,8 @@ def _load_trained(
         np.random.default_rng(0).uniform(size=[2, side, side, 3]).astype(np.float32)
     )
     wanted = maps.outputs(images)
-    wanted = (
-        wanted["features"] if isinstance(wanted, dict) else wanted[:, 0, 0]
-    )  # [2, D]; of the only patch
+    # [2, D]; of the only patch
+    wanted = wanted["features"] if isinstance(wanted, dict) else wanted[:, 0, 0]
     difference = float(np.abs(encoder(images) - wanted).max() / max(np.abs(wanted).max(), 1e-30))
     if not difference <= TOLERANCE:
         raise NotVerified(

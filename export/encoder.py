@@ -1,4 +1,6 @@
-"""A run of pre-training or on labels -> its encoder in float32, a TF2 SavedModel with the TF-Hub image interface."""
+"""A run of pre-training or on labels -> its encoder in float32, a TF2 SavedModel with the TF-Hub
+image interface.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,18 @@ class Reusable(tf.Module):
     """An object with the interface of `hub.KerasLayer`.
 
     Args:
-      encoder: its variables are this object's. It is not kept: TensorFlow would save a Keras model layer by layer.
+      encoder: its variables are this object's. It is not kept: TensorFlow would save a Keras model
+        layer by layer.
       endpoints: (images [N, H, W, 3], training) -> outputs by name, 'features' among them.
 
     Attributes:
       unchecked: images -> endpoints in inference mode, whatever range the pixels have.
-      checks_pixels: whether a call refuses pixels outside [0, 1]. It is read when the module is saved.
+      checks_pixels: whether a call refuses pixels outside [0, 1]. It is read when the module is
+        saved.
     """
 
-    # tf.Module has these as properties, and properties are not saved: hub.KerasLayer would find nothing to train.
+    # tf.Module has these as properties, and properties are not saved: hub.KerasLayer would find
+    # nothing to train.
     variables = None
     trainable_variables = None
 
@@ -79,10 +84,11 @@ class Reusable(tf.Module):
 
 
 class HubEncoder(Reusable):
-    """Images [N, H, W, 3], float32 in [0, 1], any N, H and W -> features [N, D], or `Network.endpoints`.
+    """Images [N, H, W, 3], float32 in [0, 1], any N, H and W -> features [N, D], or
+    `Network.endpoints`.
 
-    Its child `patched` has the same interface and does the same for each patch of the grid, with [N, R, C] in front:
-    latents [N, R, C, D].
+    Its child `patched` has the same interface and does the same for each patch of the grid, with
+    [N, R, C] in front: latents [N, R, C, D].
 
     Args:
       encoder: computes in float32, has its variables.
@@ -90,8 +96,8 @@ class HubEncoder(Reusable):
     """
 
     def __init__(self, encoder: Network, geometry: GeometryConfig):
-        # One graph with and one without training, which all others call: the large encoders take long to trace. Only
-        # batch norm tells them apart (`Network.endpoints`).
+        # One graph with and one without training, which all others call: the large encoders take
+        # long to trace. Only batch norm tells them apart (`Network.endpoints`).
         graphs = [_graph(encoder, training=False)] * 2
         if has_batch_norm(encoder):
             graphs[True] = _graph(encoder, training=True)
@@ -169,7 +175,8 @@ def save(module: HubEncoder, directory: str) -> None:
         module,
         directory,
         signatures={"serving_default": serve, "uint8": serve_bytes, "patched": serve_patched},
-        # Layer norm brings its own gradient (cpc_tf/encoders/layers.py): without this, fine-tuning would fail.
+        # Layer norm brings its own gradient (cpc_tf/encoders/layers.py): without this, fine-tuning
+        # would fail.
         options=tf.saved_model.SaveOptions(experimental_custom_gradients=True),
     )
 
@@ -177,8 +184,9 @@ def save(module: HubEncoder, directory: str) -> None:
 def encoder_reference(encoder: Network, geometry: GeometryConfig) -> Reference:
     """Random images and what the encoder, as a Keras model, computes from them.
 
-    Few and small, because of the large encoders: several sizes of whole images, one grid of patches, one gradient. The
-    gradient is that of training, which moves the statistics of batch norm.
+    Few and small, because of the large encoders: several sizes of whole images, one grid of
+    patches, one gradient. The gradient is that of training, which moves the statistics of batch
+    norm.
     """
     draw = np.random.default_rng(0)
 
@@ -211,7 +219,8 @@ def encoder_reference(encoder: Network, geometry: GeometryConfig) -> Reference:
     latents = encoder(tf.constant(patches.reshape(-1, patch, patch, 3))).numpy()
     outputs["patched/latents"] = latents.reshape(1, *patches.shape[:2], encoder.feature_dim)
 
-    # Large enough for the last feature map not to be a point, where batch norm has nothing to normalize.
+    # Large enough for the last feature map not to be a point, where batch norm has nothing to
+    # normalize.
     inputs["gradient"] = images(2, max(patch, 64), max(patch, 64))
     inputs["projection"] = draw.normal(size=[2, encoder.feature_dim]).astype(np.float32)
     with tf.GradientTape() as tape:
@@ -223,7 +232,8 @@ def encoder_reference(encoder: Network, geometry: GeometryConfig) -> Reference:
 
 
 def export_again(path: str) -> Export:
-    """Returns an encoder that an earlier version exported, as this one writes it: with the same values and card.
+    """Returns an encoder that an earlier version exported, as this one writes it: with the same
+    values and card.
 
     Its README stays, too, up to the sections on inputs, outputs and use.
 
@@ -244,7 +254,9 @@ def export_again(path: str) -> Export:
 
 
 def _renewed(path: str, **facts: Any) -> str:
-    """The README of a module with its sections on inputs, outputs and use as they are written today."""
+    """The README of a module with its sections on inputs, outputs and use as they are written
+    today.
+    """
     text = read_text(os.path.join(path, "README.md"))
     for section, first, following in (
         ("inputs", "A TensorFlow 2 SavedModel", "## Geometry"),
@@ -263,7 +275,9 @@ def _renewed(path: str, **facts: Any) -> str:
 def encoder_export(
     encoder: Network, geometry: GeometryConfig, training: Training, workdir: str, **facts: Any
 ) -> Export:
-    """Returns an encoder, with its values and in float32, as a module; its README also has these `facts` of the run."""
+    """Returns an encoder, with its values and in float32, as a module; its README also has these
+    `facts` of the run.
+    """
     parameters = int(sum(np.prod(v.shape) for v in encoder.trainable_variables))
     levels = read_intensity_range(workdir)
     card = EncoderCard(

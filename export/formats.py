@@ -30,8 +30,8 @@ from cpc_tf.export.config import KERAS3, ONNX, TFLITE
 ENCODER = "encoder"
 CLASSIFIER = "classifier"
 OPSET = 17  # of ONNX, of 2022: other runtimes and converters know it
-# Kept in float32 with int8: layer norm takes a difference of sums, for which 8 bits are too few. Nearly all of the
-# weights and of the work are convolutions and matrix products.
+# Kept in float32 with int8: layer norm takes a difference of sums, for which 8 bits are too few.
+# Nearly all of the weights and of the work are convolutions and matrix products.
 _FLOAT_OPERATIONS = (
     *(
         "MEAN",
@@ -64,7 +64,8 @@ class Subject:
       side: of the images that it was made for, px.
       any_size: whether its functions take images of other sizes, too.
       dtype: of the images: uint8, or float32 in [0, 1].
-      functions: name -> images [N, H, W, 3] -> outputs by name. The first is named as the kind, and is the main one.
+      functions: name -> images [N, H, W, 3] -> outputs by name. The first is named as the kind, and
+        is the main one.
       vector: the output of the main function, [N, D], that is compared most closely.
       class_names: of the probabilities; empty for an encoder.
       prepare: resizes and crops an image for it: uint8 [H, W, 3] -> uint8 [side, side, 3].
@@ -97,7 +98,9 @@ class Subject:
         return as_dtype(images, self.dtype.name)
 
     def outputs(self, function: str, images: np.ndarray) -> dict[str, np.ndarray]:
-        """Outputs of a function of the SavedModel for images uint8 [N, H, W, 3]; of many images the vectors alone."""
+        """Outputs of a function of the SavedModel for images uint8 [N, H, W, 3]; of many images the
+        vectors alone.
+        """
 
         def call(images: np.ndarray) -> dict[str, tf.Tensor]:
             return self._graphs[function](tf.constant(images))
@@ -147,7 +150,9 @@ def load(path: str) -> Subject:
 
 def _encoder(path: str, loaded: Any, card: dict[str, Any], geometry: GeometryConfig) -> Subject:
     def unchecked(module: Any) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
-        """Its endpoints without the assertion on pixels, which modules of earlier versions do not have."""
+        """Its endpoints without the assertion on pixels, which modules of earlier versions do not
+        have.
+        """
         return getattr(module, "unchecked", functools.partial(module, return_endpoints=True))
 
     def encoder(images: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -232,7 +237,8 @@ def write(
       subject: the module.
       directory: where to.
       format, quantize: see `RuntimeConfig`.
-      representative: images as the functions take them, [N, S, S, 3], from which the ranges of int8 are chosen.
+      representative: images as the functions take them, [N, S, S, 3], from which the ranges of int8
+        are chosen.
 
     Raises:
       ConfigError: Keras 3 has no such model.
@@ -331,8 +337,8 @@ def write_keras3(subject: Subject, directory: str) -> str:
 def keras3_model(network: ResNet) -> Any:
     """The same network as a `keras.Model` of Keras 3, with the same values.
 
-    Images float32 [N, H, W, 3] in [0, 1], any H and W -> features [N, D]. The layers 'feature_map' and 'stack1',
-    'stack2', ... give the other endpoints.
+    Images float32 [N, H, W, 3] in [0, 1], any H and W -> features [N, D]. The layers 'feature_map'
+    and 'stack1', 'stack2', ... give the other endpoints.
     """
     import keras  # Keras 3, which is here only in the current environment
 
@@ -426,7 +432,9 @@ def _sum(shortcut: Any, x: Any, name: str) -> Any:
 
 
 def _with_values(new: Any, layer: Layer, x: Any) -> Any:
-    """The output of a layer of Keras 3, which gets the values of one of ours; both list them in the same order."""
+    """The output of a layer of Keras 3, which gets the values of one of ours; both list them in the
+    same order.
+    """
     y = new(x)
     new.set_weights(layer.get_weights())
     return y

@@ -28,8 +28,10 @@ def decoded(
       encoded: string scalar.
       decode: the bytes -> an image like `blank`; it may raise.
       blank: stands for an image that cannot be decoded.
-      max_megapixels: from here on an image is not decoded: a small file can fill the memory. Its header says it.
-      sixteen_bit: whether a PNG of 16 bits is decoded: without their intensity range, white is not defined.
+      max_megapixels: from here on an image is not decoded: a small file can fill the memory. Its
+        header says it.
+      sixteen_bit: whether a PNG of 16 bits is decoded: without their intensity range, white is not
+        defined.
 
     Returns:
       The image or `blank`, and a string scalar: why it is blank, or ''.
@@ -92,7 +94,9 @@ def decoded(
 
 
 def _or_else(function: Callable[[tf.Tensor], Any], encoded: tf.Tensor, otherwise: Any) -> Any:
-    """Returns what a function gives, or `otherwise` if it fails. In a graph only datasets go on after an error."""
+    """Returns what a function gives, or `otherwise` if it fails. In a graph only datasets go on
+    after an error.
+    """
     found = tf.data.Dataset.from_tensors(encoded).map(function).ignore_errors()
     return found.concatenate(tf.data.Dataset.from_tensors(otherwise)).take(1).get_single_element()
 
@@ -117,7 +121,9 @@ def _kind(encoded: tf.Tensor) -> tf.Tensor:
 
 
 def _pixels(encoded: tf.Tensor) -> tf.Tensor:
-    """Returns the pixels that decoding needs memory for, int64. It may raise if the header is damaged."""
+    """Returns the pixels that decoding needs memory for, int64. It may raise if the header is
+    damaged.
+    """
 
     def area(size: tf.Tensor) -> tf.Tensor:
         return tf.reduce_prod(

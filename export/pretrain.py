@@ -29,7 +29,8 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
     def read(path: str) -> None:
         restore(path, model=model)
         if weights == "averaged":
-            # The averages straight into the variables they are averages of. Statistics of batch norm have none.
+            # The averages straight into the variables they are averages of. Statistics of batch
+            # norm have none.
             restore(path, average=tf.train.Checkpoint(averages=model.trainable_variables))
 
     step = read_checkpoint(workdir, step, read)

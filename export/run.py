@@ -1,15 +1,16 @@
 """From a run's directory to a checked module: `cpc-tf export`.
 
-1. The file of the run's task (EXPORTERS) restores the run and returns an `Export`: the tf.Module with its card and
-   README, and a reference of what it should compute. `encoder`, `classifier` and `detector` have the three kinds of
-   modules, `shared` what they have in common.
+1. The file of the run's task (EXPORTERS) restores the run and returns an `Export`: the tf.Module
+   with its card and README, and a reference of what it should compute. `encoder`, `classifier` and
+   `detector` have the three kinds of modules, `shared` what they have in common.
 2. They are written to a directory beside the output.
-3. `verify` runs check.py in a fresh process without cpc_tf, which calls the written module with the inputs of the
-   reference, and compares what it computes.
+3. `verify` runs check.py in a fresh process without cpc_tf, which calls the written module with the
+   inputs of the reference, and compares what it computes.
 4. The directory gets the name of the output; if anything failed, nothing is left.
 
-Another --format than a SavedModel is made of one: `serving` copies it to a folder of versions; `convert` compares what
-`formats` writes with the SavedModel, which check.py calls, too. What a run or a format does not use is not imported.
+Another --format than a SavedModel is made of one: `serving` copies it to a folder of versions;
+`convert` compares what `formats` writes with the SavedModel, which check.py calls, too. What a run
+or a format does not use is not imported.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ from cpc_tf.training.workdir import read_config, read_task
 if TYPE_CHECKING:
     from cpc_tf.export.convert import Own
 
-# Part -> task -> 'module:function', which is imported when it runs: (settings of the run, its directory, step,
-# weights) -> Export.
+# Part -> task -> 'module:function', which is imported when it runs: (settings of the run, its
+# directory, step, weights) -> Export.
 EXPORTERS = {
     "all": {
         "classify": "cpc_tf.export.classify:export_classify",
@@ -81,8 +82,8 @@ def export(config: ExportConfig, replaces: bool = False) -> dict[str, Any]:
       replaces: whether a module that is there is replaced.
 
     Returns:
-      The content of encoder.json, classifier.json, detector.json or runtime.json, what the check measured, and
-      'summary', one line.
+      The content of encoder.json, classifier.json, detector.json or runtime.json, what the check
+      measured, and 'summary', one line.
 
     Raises:
       ConfigError: there is no such run or checkpoint, or the output exists.
@@ -112,7 +113,8 @@ def export(config: ExportConfig, replaces: bool = False) -> dict[str, Any]:
 
 
 def export_into(workdir: str, name: str) -> str:
-    """Exports the run of a directory to a folder in it, in place of an earlier module, and returns its path.
+    """Exports the run of a directory to a folder in it, in place of an earlier module, and returns
+    its path.
 
     Raises:
       ConfigError, NotWritten, NotVerified: see `export`.
@@ -179,7 +181,9 @@ def exporter(part: str, task: str) -> Callable[..., Export]:
 
 
 def _own_pictures(config: ExportConfig) -> Own | None:
-    """Returns the images of the run, if the quantization needs them to choose ranges or to measure accuracy."""
+    """Returns the images of the run, if the quantization needs them to choose ranges or to measure
+    accuracy.
+    """
     runtime = config.runtime
     if (
         not config.workdir
@@ -204,7 +208,9 @@ def _own_pictures(config: ExportConfig) -> Own | None:
 
 @contextlib.contextmanager
 def _module(config: ExportConfig) -> Iterator[str]:
-    """Yields the directory of the module to convert: --module, or that of the run, which is exported to it first."""
+    """Yields the directory of the module to convert: --module, or that of the run, which is
+    exported to it first.
+    """
     with tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
         module = directory_of(config.runtime.module)
         if not module:

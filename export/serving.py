@@ -19,10 +19,12 @@ _SIDE = 224  # px of the image that tries a module whose card names no size
 
 
 def next_version(output: str, module: str = "") -> str:
-    """Returns the directory of a new version in a folder of versions: OUTPUT/1, or one more than the highest.
+    """Returns the directory of a new version in a folder of versions: OUTPUT/1, or one more than
+    the highest.
 
     Raises:
-      ConfigError: it is no folder, or something else is in it; or `module`, if named, is no SavedModel.
+      ConfigError: it is no folder, or something else is in it; or `module`, if named, is no
+        SavedModel.
     """
     if module and not tf.io.gfile.exists(os.path.join(module, "saved_model.pb")):
         raise ConfigError("module", module, "is no SavedModel, which `cpc-tf export` writes")

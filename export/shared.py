@@ -1,4 +1,6 @@
-"""What the exports of an encoder, a classifier and a detector share: images as inputs, reading a run, the README."""
+"""What the exports of an encoder, a classifier and a detector share: images as inputs, reading a
+run, the README.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ class Export:
     save: Callable[[tf.Module, str], None]  # writes the module to a directory
     card: dict[str, Any]  # the content of encoder.json, classifier.json or detector.json
     readme: str
-    # What the module should compute. Called after `save`: it runs a training step, which moves the statistics of
-    # batch norm.
+    # What the module should compute. Called after `save`: it runs a training step, which moves the
+    # statistics of batch norm.
     reference: Callable[[], Reference]
     summary: str  # one line, a format string for what `verify` returns
     files: Mapping[str, str] = dataclasses.field(
@@ -43,7 +45,9 @@ class Export:
 
 
 def or_black(images: tf.Tensor) -> tf.Tensor:
-    """The images, or a black one if there are none: a oneDNN convolution of an empty batch fails (TensorFlow 2.15)."""
+    """The images, or a black one if there are none: a oneDNN convolution of an empty batch fails
+    (TensorFlow 2.15).
+    """
     shape = tf.shape(images)
     black = tf.zeros(
         tf.concat([[tf.cast(tf.equal(shape[0], 0), tf.int32)], shape[1:]], 0), images.dtype
@@ -52,7 +56,9 @@ def or_black(images: tf.Tensor) -> tf.Tensor:
 
 
 def in_range(images: tf.Tensor, alternative: str) -> tf.Tensor:
-    """The images. Raises InvalidArgumentError if they are outside [0, 1]: features of such images only look sound."""
+    """The images. Raises InvalidArgumentError if they are outside [0, 1]: features of such images
+    only look sound.
+    """
     least = tf.reduce_min(images)
     most = tf.reduce_max(images)
     message = ["images: pixels of", least, "to", most, f"; must be floats in [0, 1], {alternative}"]
@@ -64,7 +70,8 @@ def in_range(images: tf.Tensor, alternative: str) -> tf.Tensor:
 def of_images(
     function: Callable[..., Any], *more: tf.TensorSpec, shape: Sequence[int | None] = IMAGES.shape
 ) -> Callable[..., Any]:
-    """Makes a function of uint8 images take floats in [0, 1], too, as encoders do; the result can be saved.
+    """Makes a function of uint8 images take floats in [0, 1], too, as encoders do; the result can
+    be saved.
 
     TensorFlow would cast NumPy's floats to uint8 without a word: all images would be black.
 
@@ -90,14 +97,18 @@ def of_images(
 
 
 def save_frozen(module: tf.Module, directory: str, **signatures: Callable[..., Any]) -> None:
-    """Writes a SavedModel that is not trained any more: without the gradients that its encoder brings."""
+    """Writes a SavedModel that is not trained any more: without the gradients that its encoder
+    brings.
+    """
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     signatures["serving_default"] = module.__call__.get_concrete_function(BYTES)
     tf.saved_model.save(module, directory, signatures=signatures, options=options)
 
 
 def copy_module(module: str, directory: str) -> None:
-    """Copies all files of a module into a directory, which is created if need be. Raises NotWritten."""
+    """Copies all files of a module into a directory, which is created if need be. Raises
+    NotWritten.
+    """
     with writing(directory):
         for folder, _, files in tf.io.gfile.walk(module):
             place = os.path.normpath(os.path.join(directory, os.path.relpath(folder, module)))
@@ -130,7 +141,9 @@ def read_checkpoint(workdir: str, step: int, read: Callable[[str], None]) -> int
 
 
 def restore(path: str, **objects: tf.Module | tf.train.Checkpoint) -> None:
-    """Reads these parts of a checkpoint, with all their variables; others, such as the optimizer, are not read."""
+    """Reads these parts of a checkpoint, with all their variables; others, such as the optimizer,
+    are not read.
+    """
     tf.train.Checkpoint(**objects).read(path).expect_partial().assert_existing_objects_matched()
 
 
@@ -177,7 +190,9 @@ def run_name(workdir: str) -> str:
 
 
 def dataset_name(dataset: str) -> str:
-    """A --dataset without the folders of this machine: 'folder:birds' for 'folder:/home/me/birds/train'."""
+    """A --dataset without the folders of this machine: 'folder:birds' for
+    'folder:/home/me/birds/train'.
+    """
     named = DataRef.parse(dataset)
     return str(DataRef(named.kind, of_folder(named.path))) if named.kind else dataset
 
@@ -188,7 +203,9 @@ def versions(*libraries: str) -> dict[str, str]:
 
 
 def render(template: str, **facts: Any) -> str:
-    """Returns a README: the template export/NAME.md.jinja with these facts, which it puts into words."""
+    """Returns a README: the template export/NAME.md.jinja with these facts, which it puts into
+    words.
+    """
     return _template(template).render(facts)
 
 

@@ -1,4 +1,6 @@
-"""`--format=huggingface` and `--format=kaggle`: a module in the layout that these sites take. Nothing is uploaded."""
+"""`--format=huggingface` and `--format=kaggle`: a module in the layout that these sites take.
+Nothing is uploaded.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ def write(format: str, module: str, directory: str, name: str) -> str:
     """Copies a module into a directory with the metadata of a site, and returns how it is uploaded.
 
     Args:
-      format: HUGGING_FACE: the module, whose README.md begins with the site's metadata. KAGGLE: model-metadata.json and
-        a folder with the module and model-instance-metadata.json.
+      format: HUGGING_FACE: the module, whose README.md begins with the site's metadata. KAGGLE:
+        model-metadata.json and a folder with the module and model-instance-metadata.json.
       module: directory of a module of ours.
       directory: where to; it exists and is empty.
       name: of the model at the site.

@@ -1,4 +1,6 @@
-"""The check of every export: compares what the written module computes, without cpc_tf, with the checkpoint's model."""
+"""The check of every export: compares what the written module computes, without cpc_tf, with the
+checkpoint's model.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class NotVerified(RunEnded):
 
 
 class Reference(NamedTuple):
-    """The inputs of a module's check, as check.py describes them for its kind, and the outputs it should compute."""
+    """The inputs of a module's check, as check.py describes them for its kind, and the outputs it
+    should compute.
+    """
 
     inputs: dict[str, np.ndarray]
     outputs: dict[str, np.ndarray]
@@ -45,9 +49,11 @@ def verify(kind: str, module: str, reference: Reference) -> dict[str, float]:
       reference: inputs, and the outputs of the model.
 
     Returns:
-      Encoder: 'difference', the largest of any output relative to its scale, and 'variables', how many can be trained.
+      Encoder: 'difference', the largest of any output relative to its scale, and 'variables', how
+        many can be trained.
       Classifier: 'difference', likewise.
-      Detector: 'detections', how many were compared, and 'same', the part that is the same (rounding may change some).
+      Detector: 'detections', how many were compared, and 'same', the part that is the same
+        (rounding may change some).
 
     Raises:
       NotVerified: the module computes something else, or cannot be used.
@@ -63,7 +69,8 @@ def verify(kind: str, module: str, reference: Reference) -> dict[str, float]:
 def computed(
     kind: str, directory: str, inputs: Arrays, script: str = SCRIPT
 ) -> dict[str, np.ndarray]:
-    """Returns what a module computes in check.py, in a fresh process. Raises NotVerified if it cannot be used.
+    """Returns what a module computes in check.py, in a fresh process. Raises NotVerified if it
+    cannot be used.
 
     On the CPU, as in this process: a GPU rounds differently, and may be taken.
     """
@@ -95,7 +102,8 @@ def difference(
     """Returns the largest difference, relative to the largest wanted value.
 
     Raises:
-      NotVerified: the shapes differ, values are not finite, or the difference is above the tolerance.
+      NotVerified: the shapes differ, values are not finite, or the difference is above the
+        tolerance.
     """
     if got is None or got.shape != wanted.shape:
         raise NotVerified(
@@ -112,7 +120,8 @@ def difference(
 
 
 def differences(got: Arrays, wanted: Arrays) -> float:
-    """Returns the largest difference of any output 'CASE/NAME', in each way 'CASE/WAY/NAME' that it was computed.
+    """Returns the largest difference of any output 'CASE/NAME', in each way 'CASE/WAY/NAME' that it
+    was computed.
 
     Raises:
       NotVerified: one is too large, or an output is missing.
@@ -131,7 +140,9 @@ def differences(got: Arrays, wanted: Arrays) -> float:
 
 
 def compare_encoder(got: Arrays, reference: Reference) -> dict[str, float]:
-    """Compares what it computes, the gradients of all variables, and that a step along them changes something."""
+    """Compares what it computes, the gradients of all variables, and that a step along them changes
+    something.
+    """
     wanted = dict(reference.outputs)
     norms = wanted.pop("gradient/norms")
     largest = differences(got, wanted)
@@ -160,7 +171,8 @@ def compare_classifier(got: Arrays, reference: Reference) -> dict[str, float]:
     for key in (key for key in got if key.endswith("/logits")):
         case, way, _ = key.split("/")
         where = f"{case} by {way}"
-        # Of the module's own logits, which may be rounded in another way: a temperature below 1 would enlarge that.
+        # Of the module's own logits, which may be rounded in another way: a temperature below 1
+        # would enlarge that.
         scaled = got[key].astype(np.float64) / temperature
         odds = np.exp(scaled - scaled.max(1, keepdims=True))
         shares = 1 / (1 + np.exp(-scaled)) if several else odds / odds.sum(1, keepdims=True)

@@ -22,7 +22,9 @@ from studies.runner import Places, Run
 
 
 def status(study: str, runs: Sequence[Run], found: Sequence[dict]) -> list[str]:
-    """A line of counts, and a line for each record of other settings, which a run today would replace."""
+    """A line of counts, and a line for each record of other settings, which a run today would
+    replace.
+    """
     kinds: dict[str, list[str]] = {"done": [], "of other settings": [], "missing": []}
     for run in runs:
         record, other = records.find(run.fields, run.steps, found)

@@ -1,8 +1,9 @@
 """Which claims of the paper hold here, in small: by one rule, from all records of the studies.
 
-A claim is judged by comparisons: what one arm is ahead of another, run by run with the same seed. A comparison says yes
-if the 95 % interval of its mean (Student's t) lies above the claim's bound, no if it lies below, and nothing with fewer
-than three pairs of runs or if what it was measured on carries no claim.
+A claim is judged by comparisons: what one arm is ahead of another, run by run with the same seed. A
+  comparison says yes if the 95 % interval of its mean (Student's t) lies above the claim's bound,
+  no if it lies below, and nothing with fewer than three pairs of runs or if what it was measured on
+  carries no claim.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ UNTESTED = "not tested"
 
 
 class Comparison(NamedTuple):
-    """What one arm is ahead of another, in points or as a factor, for each pair of runs; `doubt`: of `DOUBTS`."""
+    """What one arm is ahead of another, in points or as a factor, for each pair of runs; `doubt`:
+    of `DOUBTS`.
+    """
 
     where: str
     differences: Sequence[float]
@@ -139,7 +142,9 @@ def comparisons(read: Read) -> str:
 def paired(
     ours: Iterable[dict], theirs: Iterable[dict], of: Sequence[Callable[[dict], float]]
 ) -> list[float]:
-    """Differences in points of the runs of each seed that both have, by a function of each side's records."""
+    """Differences in points of the runs of each seed that both have, by a function of each side's
+    records.
+    """
     values = [
         {record["seed"]: value(record) for record in side}
         for side, value in zip((ours, theirs), of)
@@ -189,7 +194,9 @@ def _curve(
 
 
 def gains(records: Sequence[dict], dataset: str, fraction: float) -> list[float]:
-    """How many times as many labels the baseline's mean curve needs for each of CPC's fine-tuned runs at a point."""
+    """How many times as many labels the baseline's mean curve needs for each of CPC's fine-tuned
+    runs at a point.
+    """
     baseline = [
         (own[0]["num_train_labels"], statistics.fmean(record["top1"] for record in own))
         for of, _, own in _points(records, "pixels")

@@ -1,10 +1,12 @@
-"""What frozen features tell in minutes: neighbours and logistic regression on their means, without a training run.
+"""What frozen features tell in minutes: neighbours and logistic regression on their means, without
+a training run.
 
     python -m studies.read_off --module=runs/imagenette/small/hub --pictures=../shared/data/imagenette-224
     python -m studies.read_off --module=... --pictures=... --test=val
     python -m studies.read_off --module=... --pictures=... --whole
 
-Without --test=val every third training image is held out and tested on, and no validation image is read.
+Without --test=val every third training image is held out and tested on, and no validation image is
+read.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from cpc_tf.evaluation.inference import encode_dataset
 
 NEIGHBOURS = 20
 SEEDS = 3
-# Part of the labels -> C of the logistic regression on standardized features: one for all encoders, never tuned.
+# Part of the labels -> C of the logistic regression on standardized features: one for all encoders,
+# never tuned.
 PARTS = {0.01: 0.01, 0.1: 0.01, 1.0: 0.03}
 
 Labelled = tuple[np.ndarray, np.ndarray]  # features [N, D] and labels [N]
@@ -42,7 +45,9 @@ def dataset(pictures: str) -> str:
 
 
 def mean_latents(module: str, pictures: str, split: str, whole: bool = False) -> Labelled:
-    """Each image's label and the mean of its patch grid's latents, or of the map of the whole image."""
+    """Each image's label and the mean of its patch grid's latents, or of the map of the whole
+    image.
+    """
     card = EncoderName.parse(module).card()
     geometry = card.geometry
     trained = card.training
@@ -72,14 +77,18 @@ def held_out(data: Labelled) -> tuple[Labelled, Labelled]:
 
 
 def neighbours(train: Labelled, test: Labelled) -> float:
-    """Top-1 of a vote of neighbours by cosine, after the mean of the training features is subtracted."""
+    """Top-1 of a vote of neighbours by cosine, after the mean of the training features is
+    subtracted.
+    """
     mean = train[0].mean(0)
     voters = KNeighborsClassifier(NEIGHBOURS, metric="cosine").fit(train[0] - mean, train[1])
     return voters.score(test[0] - mean, test[1])
 
 
 def read_off(train: Labelled, test: Labelled) -> dict[str, float]:
-    """Top-1 of a vote of neighbours, 'knn', and of logistic regression on parts of the labels, '0.01', ..."""
+    """Top-1 of a vote of neighbours, 'knn', and of logistic regression on parts of the labels,
+    '0.01', ...
+    """
     mean = train[0].mean(0)
     deviation = train[0].std(0) + 1e-6
     found = {"knn": neighbours(train, test)}

@@ -1,4 +1,6 @@
-"""The records of studies: studies/NAME/records.json, and whether a record has the settings that its study has today."""
+"""The records of studies: studies/NAME/records.json, and whether a record has the settings that its
+study has today.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ CONFIGS = {
     "export": ExportConfig,
     **{f"cpc_tf.{name}": task.config for name, task in TASKS.items()},
 }
-# Flags that name a place, or the run. Of the first ones the last part of the path is compared, the others do not count.
+# Flags that name a place, or the run. Of the first ones the last part of the path is compared, the
+# others do not count.
 NAMED = ("dataset", "pictures", "boxes", "drawings", "encoder", "initial_encoder")
 PLACES = ("module", "workdir", "output", "data_dir", "rung")
 GIVEN = (
@@ -57,7 +60,9 @@ def add(study: str, record: dict, fields: dict) -> None:
 
 
 def find(fields: dict, steps: Steps, records: Sequence[dict]) -> tuple[dict | None, str]:
-    """The record of a run with the settings of these steps; else how the last one with its fields differs."""
+    """The record of a run with the settings of these steps; else how the last one with its fields
+    differs.
+    """
     commands = [command for command, _ in steps]
     values = weights(steps)
     other = ""
@@ -75,7 +80,9 @@ def find(fields: dict, steps: Steps, records: Sequence[dict]) -> tuple[dict | No
 
 
 def settings(command: Command) -> dict[str, str]:
-    """{flag: value} of a command, with the values of its presets and the defaults; its module has the key ''."""
+    """{flag: value} of a command, with the values of its presets and the defaults; its module has
+    the key ''.
+    """
     module, *words = command
     values = flatten(cli.parse(CONFIGS[module], words)) if module in CONFIGS else _given(words)
     return {
@@ -93,8 +100,8 @@ def as_line(command: Command) -> str:
 def difference(lines: Sequence[str], commands: Sequence[Command]) -> str:
     """How settings recorded by `as_line` differ from those of commands; '' if they do not.
 
-    A flag that a line does not have is newer than the record and had today's default. A flag of ours that exists no
-    more is not compared.
+    A flag that a line does not have is newer than the record and had today's default. A flag of
+    ours that exists no more is not compared.
     """
     before = [{"": line.split()[0], **_given(shlex.split(line)[1:])} for line in lines]
     now = [settings(command) for command in commands]
@@ -105,7 +112,8 @@ def difference(lines: Sequence[str], commands: Sequence[Command]) -> str:
         config = CONFIGS.get(new[""])
         fields = [field for _, field in leaves(config)] if config else []
         default = {field.name: _text(field.name, field.default) for field in fields}
-        # Where the length is given in steps, the number of epochs says nothing, and the other way round.
+        # Where the length is given in steps, the number of epochs says nothing, and the other way
+        # round.
         instead = {
             field.name: field.metadata["instead"] for field in fields if field.metadata["instead"]
         }
@@ -129,7 +137,9 @@ def difference(lines: Sequence[str], commands: Sequence[Command]) -> str:
 
 
 def weights(steps: Steps) -> dict[str, str]:
-    """{name: digest of the values} of the modules that a run is given; not of those that its steps export."""
+    """{name: digest of the values} of the modules that a run is given; not of those that its steps
+    export.
+    """
     made = [os.path.dirname(file) for _, file in steps]
     words = [word for command, _ in steps for word in command]
     given = [word.partition("=")[2] for word in words if word.startswith(GIVEN)]

@@ -1,4 +1,5 @@
-"""Writes tables (README.md, docs/*.md, studies/*/README.md) and images (docs/images) from the studies' records.
+"""Writes tables (README.md, docs/*.md, studies/*/README.md) and images (docs/images) from the
+studies' records.
 
     python -m studies.results              # tables: what stands between <!-- results:NAME --> and <!-- /results -->
     python -m studies.results --pictures   # these, too
@@ -37,7 +38,9 @@ MARKED = re.compile(r"(<!-- results:(\w+) -->\n)(.*?)(<!-- /results -->)", re.DO
 
 @functools.cache
 def of(study: str, **fields: str) -> list[dict]:
-    """The records of a study with some fields, but for those of other settings than the study has today."""
+    """The records of a study with some fields, but for those of other settings than the study has
+    today.
+    """
     found = [record for record in records.read(study) if fields.items() <= record.items()]
     runs = [
         run
@@ -118,7 +121,9 @@ def label_curve(dataset: str) -> str:
 
 
 def gain(dataset: str, phase: str, fraction: float) -> str:
-    """How many times as many labels the baseline needs, interpolated linearly in the logarithm of the labels."""
+    """How many times as many labels the baseline needs, interpolated linearly in the logarithm of
+    the labels.
+    """
     found = of("label_curve", dataset=dataset)
     baseline: dict[int, list[float]] = {}
     for record in found:
@@ -134,7 +139,9 @@ def gain(dataset: str, phase: str, fraction: float) -> str:
 
 
 def _interval(dataset: str, fraction: float) -> str:
-    """The 95 % interval of the gain of some fine-tuned runs on the mean curve of the baseline, ' (2.8 to 6.3)'."""
+    """The 95 % interval of the gain of some fine-tuned runs on the mean curve of the baseline, '
+    (2.8 to 6.3)'.
+    """
     found = claims.Comparison("", claims.gains(of("label_curve"), dataset, fraction)).interval
     return f" ({found[0]:.1f} to {found[1]:.1f})" if found else ""
 
@@ -168,7 +175,9 @@ def top1_of_rung(rung: str, classifier: str) -> str:
 
 
 def ladder() -> str:
-    """Fig. 3: ours with the classifiers that were trained, and what the paper's text says each rung brought."""
+    """Fig. 3: ours with the classifiers that were trained, and what the paper's text says each rung
+    brought.
+    """
     rungs = dict.fromkeys(run.fields["rung"] for run in runner.load("ladder").runs(runner.Places()))
     said = {**paper.LADDER, ladders.OURS: ("instead of PA, ours", "")}
     titles = {
@@ -323,7 +332,8 @@ def documents() -> list[pathlib.Path]:
 
 
 def filled(text: str, depth: int) -> str:
-    """A document so many folders below the repository with its marked tables as the records have them.
+    """A document so many folders below the repository with its marked tables as the records have
+    them.
 
     Raises:
       KeyError: there is no table of that name.

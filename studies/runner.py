@@ -1,7 +1,9 @@
-"""Runs the training runs of a study, each on a core or a GPU of its own, and records what they found.
+"""Runs the training runs of a study, each on a core or a GPU of its own, and records what they
+found.
 
-A study may be interrupted: the same command goes on. A run is not repeated if it is recorded with the settings that the
-study has today; `python -m studies` lists which are. Several studies, or one study several times, may run at once.
+A study may be interrupted: the same command goes on. A run is not repeated if it is recorded with
+  the settings that the study has today; `python -m studies` lists which are. Several studies, or
+  one study several times, may run at once.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from cpc_tf.report.runs import run_id
 from studies import records
 from studies.records import Command
 
-# Each is a folder with a study.py, which has `runs(places)`, `table(records)` and perhaps `keep` (see `carry_out`) and
-# `prepare(places, only)`, which is called before a study is run.
+# Each is a folder with a study.py, which has `runs(places)`, `table(records)` and perhaps `keep`
+# (see `carry_out`) and `prepare(places, only)`, which is called before a study is run.
 STUDIES = (
     "label_curve",
     "propagation",
@@ -69,7 +71,8 @@ class Run:
 
     Attributes:
       fields: what the record says beside the last command's result.
-      steps: (module and flags, file that it writes last), one after another; the last file is a result.json.
+      steps: (module and flags, file that it writes last), one after another; the last file is a
+        result.json.
     """
 
     fields: dict
@@ -167,10 +170,12 @@ def carry_out(
 
 
 def _step(steps: Sequence[tuple[Command, str]], slot: Slot) -> str:
-    """Does the last of some steps, unless its file is there and was made by all of them; returns what went wrong.
+    """Does the last of some steps, unless its file is there and was made by all of them; returns
+    what went wrong.
 
-    The settings are written before the step begins, to a file that is locked until the step has ended, even if this
-    process is killed. Whoever shares the step, here or in another process, waits and then finds it done.
+    The settings are written before the step begins, to a file that is locked until the step has
+    ended, even if this process is killed. Whoever shares the step, here or in another process,
+    waits and then finds it done.
     """
     command, made = steps[-1]
     wanted = [command for command, _ in steps]
@@ -232,7 +237,9 @@ def _record(run: Run, keep: Callable[[dict, str], dict] | None) -> dict:
 
 @functools.cache
 def commit() -> str | None:
-    """The commit of the code, with '-dirty' if files other than records differ from it; None outside of git."""
+    """The commit of the code, with '-dirty' if files other than records differ from it; None
+    outside of git.
+    """
 
     def git(*words: str) -> str:
         return subprocess.run(

@@ -8,7 +8,9 @@ from typing import Any
 
 
 def spread(values: Iterable[float]) -> str:
-    """Fractions in percent: '76.6 ± 6.6, n=3' is a mean and the standard deviation of a sample, '76.6' one value."""
+    """Fractions in percent: '76.6 ± 6.6, n=3' is a mean and the standard deviation of a sample,
+    '76.6' one value.
+    """
     values = [100 * value for value in values]
     if not values:
         return "-"

@@ -1,4 +1,5 @@
-"""Links every third training image, in the order of paths, as 'val' and the others as 'train', to choose settings on.
+"""Links every third training image, in the order of paths, as 'val' and the others as 'train', to
+choose settings on.
 
 python -m studies.thirds PICTURES runs/thirds
 """

@@ -13,7 +13,9 @@ def declared_png(width: int, height: int) -> bytes:
 
 
 def lying_png(png: bytes) -> bytes:
-    """The same PNG behind a chunk that decoders skip, and whose numbers are where those of the header should be."""
+    """The same PNG behind a chunk that decoders skip, and whose numbers are where those of the
+    header should be.
+    """
     return (
         _SIGNATURE
         + _chunk(b"teSt", struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0))

@@ -1,8 +1,9 @@
-"""Every task, and pre-training with every objective: two steps, resumed on one device; tasks on two, and exported.
+"""Every task, and pre-training with every objective: two steps, resumed on one device; tasks on
+two, and exported.
 
-`classify` is not among them: it does not train in steps; tests/classify shows its run and its export.
-A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what is made here. A new objective
-needs nothing.
+`classify` is not among them: it does not train in steps; tests/classify shows its run and its
+export. A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what
+is made here. A new objective needs nothing.
 """
 
 import functools
@@ -59,7 +60,8 @@ for name in OBJECTIVES:
 CASES["pretrain-sum"] = (TASKS["pretrain"], ["--objective=cpc+deep_cluster", "--probe_every=0"])
 OF_TASKS = [*(name for name in CASES if name in TASKS), "pretrain-cpc"]  # a case of each
 
-# What an evaluation does outside of the replicas from one batch to the next: no weight is read, written or sent there.
+# What an evaluation does outside of the replicas from one batch to the next: no weight is read,
+# written or sent there.
 HANDED_OUT = {"IteratorGetNext", "StridedSlice", "GatherV2", "Minimum", "Range", "Fill"}
 CONSTANTS = {
     "detect": 6144
@@ -146,7 +148,8 @@ def numbers(result, *name):
 
 
 def difference(ours, theirs):
-    """The largest difference between the last checkpoints of two directories, to the tensor's largest value.
+    """The largest difference between the last checkpoints of two directories, to the tensor's
+    largest value.
 
     Or to 0.1, if that is larger: of a bias that the loss does not depend on, all is rounding.
     """

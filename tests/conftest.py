@@ -1,4 +1,6 @@
-"""What all tests share: an environment that is not the user's, four logical CPUs, replicas, and small networks."""
+"""What all tests share: an environment that is not the user's, four logical CPUs, replicas, and
+small networks.
+"""
 
 import atexit
 import gc
@@ -24,8 +26,9 @@ from cpc_tf.training.strategy import make_strategy
 from tests import processes
 from tests.run import KEPT
 
-# The user's home and caches neither help nor hinder. What depends on its content alone is kept between runs: our
-# operations in C++, whose names are digests of their sources, and matplotlib's list of fonts.
+# The user's home and caches neither help nor hinder. What depends on its content alone is kept
+# between runs: our operations in C++, whose names are digests of their sources, and matplotlib's
+# list of fonts.
 MADE_HOME = None
 if "CPC_TF_TEST_HOME" not in os.environ:  # else a process that started this one has set it
     os.environ["CPC_TF_TEST_HOME"] = MADE_HOME = tempfile.mkdtemp(prefix="cpc_tf_home_")
@@ -47,10 +50,12 @@ os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 )
 
-# On a machine with GPUs the tests show the same as on one without; CUDA_VISIBLE_DEVICES=0 runs them on a GPU.
+# On a machine with GPUs the tests show the same as on one without; CUDA_VISIBLE_DEVICES=0 runs them
+# on a GPU.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
-# Traced graphs are many objects that are never freed. Python's garbage collector would take a tenth of the time.
+# Traced graphs are many objects that are never freed. Python's garbage collector would take a tenth
+# of the time.
 gc.set_threshold(100_000, 20, 20)
 
 # Before the first operation, and after the environment that it hands on.
@@ -101,7 +106,9 @@ def pytest_unconfigure(config):
 
 @pytest.fixture(autouse=True)
 def _determinism_ends_with_the_test():
-    """TensorFlow has it for the whole process, where later tests would need seeds that they do not set."""
+    """TensorFlow has it for the whole process, where later tests would need seeds that they do not
+    set.
+    """
     yield
     disable_op_determinism()
 
@@ -151,7 +158,9 @@ def undrawn(monkeypatch):
 
 @pytest.fixture(scope="module", autouse=True)
 def _figures_are_drawn_where_they_are_looked_at(request):
-    """Drawing takes a third of the time of a small run. The module that looks at figures has the mark `drawn`."""
+    """Drawing takes a third of the time of a small run. The module that looks at figures has the
+    mark `drawn`.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if not request.node.get_closest_marker("drawn"):
             patch.setattr(plots, "png", _no_figure)

@@ -162,7 +162,9 @@ def test_the_readmes_fine_tuning_learns(tmp_path):
 
 @pytest.mark.slow
 def test_a_network_of_keras_applications_gives_features(tmp_path, monkeypatch):
-    """By the commands of the page; the network is a small one without the weights, which Keras would download."""
+    """By the commands of the page; the network is a small one without the weights, which Keras
+    would download.
+    """
     monkeypatch.chdir(tmp_path)
     samples.write_pictures(tmp_path / "my_pictures", {"train": 2}, side=40)
     page = PAGES["docs/other_encoders.md"]

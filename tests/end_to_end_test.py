@@ -1,4 +1,6 @@
-"""Pre-train, whatever stops it -> export -> hub.KerasLayer -> linear, through the binaries, as a user would."""
+"""Pre-train, whatever stops it -> export -> hub.KerasLayer -> linear, through the binaries, as a
+user would.
+"""
 
 import json
 import os

@@ -1,6 +1,8 @@
-"""The two environments: which Python goes with which, and whether modules and runs of one work in the other.
+"""The two environments: which Python goes with which, and whether modules and runs of one work in
+the other.
 
-Tests that need both run only where CPC_TF_OTHER_PYTHON names the Python of the other environment, as .ci/run does.
+Tests that need both run only where CPC_TF_OTHER_PYTHON names the Python of the other environment,
+as .ci/run does.
 """
 
 import os

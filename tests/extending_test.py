@@ -1,4 +1,6 @@
-"""docs/extending.md: its parts train CPC; its encoder and objective are a file and an entry, its operation an entry; one run has all."""
+"""docs/extending.md: its parts train CPC; its encoder and objective are a file and an entry, its
+operation an entry; one run has all.
+"""
 
 import json
 import math

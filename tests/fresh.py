@@ -1,6 +1,8 @@
-"""Runs the code that pages show to people who have nothing yet: `python -m tests.fresh [PYTHON]`, a part of CI.
+"""Runs the code that pages show to people who have nothing yet: `python -m tests.fresh [PYTHON]`, a
+part of CI.
 
-Each Python block of a page runs in an empty environment with what the `pip install` line before it names, and nothing
+Each Python block of a page runs in an empty environment with what the `pip install` line before it
+names, and nothing
 else. The versions are those of today: this finds out when a new release breaks a page.
 """
 

@@ -1,4 +1,6 @@
-"""Setting up for a GPU, and the demo on one: with a made-up driver, and a made-up Python that installs nothing."""
+"""Setting up for a GPU, and the demo on one: with a made-up driver, and a made-up Python that
+installs nothing.
+"""
 
 import os
 import subprocess
@@ -8,7 +10,8 @@ import pytest
 from cpc_tf.core import devices
 from tests.binaries import ROOT
 
-# Makes a virtual environment that holds itself, logs what else it is asked for, and fails at what FAILS names.
+# Makes a virtual environment that holds itself, logs what else it is asked for, and fails at what
+# FAILS names.
 PYTHON = """#!/bin/bash
 case "$*" in
   -V) echo "Python 3.11.9" ;;
@@ -50,7 +53,8 @@ def machine(tmp_path):
 
 @pytest.fixture
 def make(machine, tmp_path):
-    """Runs make; returns its output, what pip and Python were asked for since the last call, and what is installed.
+    """Runs make; returns its output, what pip and Python were asked for since the last call, and
+    what is installed.
 
     Runs are in a folder of the test: a demo that was run in this tree changes nothing.
     """
@@ -80,7 +84,8 @@ TRIED = "-m cpc_tf.core.devices\n"
     ([], {}, "classic cpu", [], ""),
     ([], {"gpus": 1}, "classic gpu", [WITH_CUDA("requirements"), TRIED], "with CUDA's libraries for a GPU (about"),
     (["ENVIRONMENT=current"], {"gpus": 1}, "current gpu", [WITH_CUDA("requirements-current"), TRIED], "CUDA's"),
-    ([], {"gpus": 1, "FAILS": "cpc_tf.core.devices"}, None, [TRIED], ""),  # a GPU that cannot be used ends it
+    # a GPU that cannot be used ends it
+    ([], {"gpus": 1, "FAILS": "cpc_tf.core.devices"}, None, [TRIED], ""),
     (["GPU=1"], {}, "classic gpu", [WITH_CUDA("requirements")], "GPU: not tried, there is no NVIDIA driver here"),
     (["GPU=2"], {}, None, [], "error: GPU=2: must be 1 (with CUDA's libraries) or 0 (without)\n"),
 ])  # fmt: skip

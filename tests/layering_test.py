@@ -9,7 +9,8 @@ import pytest
 
 from tests.binaries import ROOT
 
-# Part -> the parts it may import. `core` is below all; its own files import one another without a circle.
+# Part -> the parts it may import. `core` is below all; its own files import one another without a
+# circle.
 SHARED = {"core", "augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
     "__init__": set(),  # use.api when it is used
@@ -70,7 +71,9 @@ def modules():
 
 
 def imported_at_the_top(tree):
-    """Full names of what a module imports as it is imported itself; not those for type checkers alone."""
+    """Full names of what a module imports as it is imported itself; not those for type checkers
+    alone.
+    """
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from imports(ast.Module([node], []))
@@ -90,7 +93,9 @@ def closure(name):
 
 
 def part(name):
-    """The part of the project that a dotted name belongs to; '' for others' packages, and for `cpc_tf` itself."""
+    """The part of the project that a dotted name belongs to; '' for others' packages, and for
+    `cpc_tf` itself.
+    """
     top, *rest = name.split(".")
     return rest[0] if top == "cpc_tf" and rest else ""
 
@@ -100,7 +105,9 @@ def own_part(path):
 
 
 def is_binary(path):
-    """A program: `__main__` of a command, or a file directly in cpc_tf that is none of the lower parts."""
+    """A program: `__main__` of a command, or a file directly in cpc_tf that is none of the lower
+    parts.
+    """
     return path.name == "__main__.py" or (
         len(path.parts) == 2
         and path.parts[0] == "cpc_tf"
@@ -122,7 +129,9 @@ def test_imports_go_one_way():
 
 
 def test_training_loads_neither_drawing_nor_report():
-    """They are imported in the function that draws: Matplotlib and jinja2 wait until they are asked for."""
+    """They are imported in the function that draws: Matplotlib and jinja2 wait until they are asked
+    for.
+    """
     files = modules()
     for command in ("pretrain", "linear", "efficient"):
         for name in closure(f"cpc_tf.{command}.run"):
@@ -172,7 +181,9 @@ def test_some_modules_have_one_place():
 
 @pytest.mark.slow
 def test_no_file_needs_a_later_python():
-    """Python 3.9 lacks zip(strict=), which ends a program only when it gets there; no linter of ours finds it."""
+    """Python 3.9 lacks zip(strict=), which ends a program only when it gets there; no linter of
+    ours finds it.
+    """
     folders = ("benchmarks", "cpc_tf", "studies", "website", "tests")
     found = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
     assert len(found) > 100

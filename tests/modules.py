@@ -46,7 +46,9 @@ def write_card(path, settings, geometry=GEOMETRY, training=PRETRAINED):
 
 
 class NotForXla(tf.Module):
-    """A third-party module: feature maps [N, h, w, 6], by way of text, for which XLA has no operations."""
+    """A third-party module: feature maps [N, h, w, 6], by way of text, for which XLA has no
+    operations.
+    """
 
     def __init__(self):
         super().__init__()

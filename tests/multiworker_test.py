@@ -1,4 +1,6 @@
-"""Two workers in two processes train as one: the same global batch, gradients averaged over a socket."""
+"""Two workers in two processes train as one: the same global batch, gradients averaged over a
+socket.
+"""
 
 import json
 import pathlib

@@ -51,7 +51,9 @@ def unpacked(source):
 
 @pytest.fixture(scope="module")
 def installed(unpacked):
-    """A folder with the package installed from the wheel that the sdist gives, without its dependencies."""
+    """A folder with the package installed from the wheel that the sdist gives, without its
+    dependencies.
+    """
     wheel = build("wheel", unpacked, unpacked.parent)
     site = unpacked.parent / "site"
     command = [
@@ -156,7 +158,9 @@ def test_a_checkout_works_from_any_folder(source, tmp_path):
 
 
 def test_it_finds_its_presets_and_encoders(installed):
-    """CI's script also pre-trains, which builds the operations, exports and embeds with it, in an empty environment."""
+    """CI's script also pre-trains, which builds the operations, exports and embeds with it, in an
+    empty environment.
+    """
     for words, wanted in (
         ("--help", "cpc-tf pretrain"),
         ("presets", "photos/pretrain_128px"),

@@ -1,4 +1,6 @@
-"""Every flag file parses, its header's commands can be run in their order, and the paper's presets hold its values."""
+"""Every flag file parses, its header's commands can be run in their order, and the paper's presets
+hold its values.
+"""
 
 import functools
 import pathlib
@@ -41,7 +43,8 @@ LINEAR = flags("""
     --dataset=imagenet2012 --split=train --test_split=validation --geometry_from=encoder --augment=encoder
     --mirror=false --learning_rate=0.0005 --batch_size=512 --cached_views=0
 """)
-# Van den Oord et al. 2018, Sec. 3.2: "a learning rate schedule of 0.1, 0.01 and 0.001 for 50k, 25k and 10k updates".
+# Van den Oord et al. 2018, Sec. 3.2: "a learning rate schedule of 0.1, 0.01 and 0.001 for 50k, 25k
+# and 10k updates".
 LINEAR_V1 = flags("""
     --mirror=true --latent_norm=false --optimizer=sgd --learning_rate=0.1 --drop_steps=50000,75000 --batch_size=2048
     --train_steps=85000
@@ -53,8 +56,9 @@ EFFICIENT = flags("""
     --batch_size=512 --search_multiples=1,2 --encoder_adam=paper --validation_split=train[:10000] --resize_mode=crop
     --rate_drops=3 --finetune_look_steps=1
 """)
-# The authors' values of what table 3 quotes, read in vat_entmin.sh, pseudo_labels.sh and supervised_imagenet_10p.sh of
-# github.com/google-research/s4l (Zhai et al. 2019) and in appendix E.3 of Xie et al. 2019.
+# The authors' values of what table 3 quotes, read in vat_entmin.sh, pseudo_labels.sh and
+# supervised_imagenet_10p.sh of github.com/google-research/s4l (Zhai et al. 2019) and in appendix
+# E.3 of Xie et al. 2019.
 QUOTED = flags("""
     --encoder= --mirror=true --backbone=resnet50_v2 --norm=batch --head_blocks=0 --dropout=0.0 --search_trials=1
     --patience=0 --resize=256 --resize_mode=crop --image_size=224 --crop_area=0.08
@@ -85,7 +89,8 @@ DETECT = flags("""
     --encoder_rate_factor=0.1 --rate_drops=0.75,0.9167 --momentum=0.9 --weight_decay=0.0001
     --warmup_steps=100
 """)
-# The module of tfhub.dev/deepmind/bigbigan-revnet50x4/1: its signature, its output of most dimensions, its images.
+# The module of tfhub.dev/deepmind/bigbigan-revnet50x4/1: its signature, its output of most
+# dimensions, its images.
 BIGBIGAN = flags("--signature=encode --endpoint=bn_crelu_feat --image_size=256")
 WANTED = {
     "imagenet/pretrain_resnet161": {**PAPER, "encoder": "resnet161"},
@@ -125,8 +130,8 @@ WANTED = {
     "imagenet/pretrain_pirl": {"train_epochs": "800.0", "pirl_negatives": "32000"},
     "ablation/pretrain_1_v1": {"norm": "batch", "directions": "1", "augment": "v1"},
 }
-# A preset, another one, and all that changes. First the rungs of Fig. 3: on photographs, and on ImageNet, where the
-# larger patches need other offsets and --recompute changes memory alone.
+# A preset, another one, and all that changes. First the rungs of Fig. 3: on photographs, and on
+# ImageNet, where the larger patches need other offsets and --recompute changes memory alone.
 LADDER = ["1_v1", "2_mc", "3_bu", "4_ln", "5_rc", "6_hp", "7_lp", "8_pa"]
 RUNGS = {
     "ablation": [
@@ -193,7 +198,9 @@ def in_root(monkeypatch):
 
 
 def task_of(path):
-    """The task that a flag file is for: its name begins with the task's. A release is a pre-training."""
+    """The task that a flag file is for: its name begins with the task's. A release is a
+    pre-training.
+    """
     name = pathlib.Path(path).stem.replace("release", "pretrain")
     kinds = [kind for kind in TASKS if name == kind or name.startswith(f"{kind}_")]
     assert len(kinds) == 1, (
@@ -238,7 +245,8 @@ def test_every_line_is_a_comment_or_one_flag(path):
     parsed(path)
     lines = (ROOT / path).read_text().splitlines()
     for line in lines:
-        # absl takes a comment behind a value for a part of it, and a word without dashes for an argument.
+        # absl takes a comment behind a value for a part of it, and a word without dashes for an
+        # argument.
         assert not line or re.fullmatch(r"#.*|--[a-z_0-9]+(=([^#]*[^#\s])?)?", line), line
     names = [line.split("=")[0] for line in lines if line.startswith("--")]
     assert len(names) == len(set(names)), "a flag is set twice"
@@ -246,7 +254,9 @@ def test_every_line_is_a_comment_or_one_flag(path):
 
 @pytest.mark.parametrize("path", FILES)
 def test_the_commands_of_the_header_can_be_run_in_their_order(path):
-    """They parse, and an encoder on disk is the output of an export before, of a run that a preset's command makes."""
+    """They parse, and an encoder on disk is the output of an export before, of a run that a
+    preset's command makes.
+    """
     (_, cost, text), task = header(path), task_of(path)
     assert cost
     commands = re.findall(r"cpc-tf \S+ .*", text)
@@ -283,7 +293,9 @@ def test_what_changes_from_one_preset_to_another(before, after, changes):
 
 
 def test_what_the_quoted_methods_say_in_other_units():
-    """VAT's norm is of all values of an image in [-1, 1]; warm-ups are five epochs; the first of two trainings."""
+    """VAT's norm is of all values of an image in [-1, 1]; warm-ups are five epochs; the first of
+    two trainings.
+    """
     radius = preset("imagenet/efficient_vat").propagation.vat_radius
     assert 2 * radius * (224 * 224 * 3) ** 0.5 == pytest.approx(40, rel=1e-3)
     assert preset("imagenet/efficient_vat").sgd.warmup_steps == 5 * 128_000 / 256
@@ -323,7 +335,9 @@ def test_the_defaults_are_the_papers():
 
 
 def test_the_papers_largest_run():
-    """Appendix A: two of fourteen primitives, then four steps with these probabilities. It fits into its devices."""
+    """Appendix A: two of fourteen primitives, then four steps with these probabilities. It fits
+    into its devices.
+    """
     config = preset("imagenet/pretrain_resnet161")
     policy = config.augment.policy
     assert (policy.chosen, len(policy.among)) == (2, 14)

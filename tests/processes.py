@@ -1,9 +1,10 @@
 """Starts binaries of ours as processes of their own, without importing TensorFlow for each.
 
-`prepare` forks a process that has imported TensorFlow and waits: the server. It forks one process for each binary that
-a test starts. Such a process is like `python -m MODULE`, but what was imported before the fork is imported already; of
-our binaries that is all that the module imports. It heeds SIGINT, even if the tests run in the background.
-Elsewhere than on Linux, processes are started as usual.
+`prepare` forks a process that has imported TensorFlow and waits: the server. It forks one process
+for each binary that a test starts. Such a process is like `python -m MODULE`, but what was imported
+before the fork is imported already; of our binaries that is all that the module imports. It heeds
+SIGINT, even if the tests run in the background. Elsewhere than on Linux, processes are started as
+usual.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ _server_pid = 0
 
 
 def prepare() -> None:
-    """Forks the server. No operation of TensorFlow may have run in this process: it would not run in a fork."""
+    """Forks the server. No operation of TensorFlow may have run in this process: it would not run
+    in a fork.
+    """
     global _server, _server_pid
     if (
         _server
@@ -66,9 +69,8 @@ def start(module: str, *words: object, **options) -> subprocess.Popen:
     """Starts `python -m module *words`.
 
     Args:
-      module: a module with a `__main__` part.
-      *words: of its command line.
-      **options: env, cwd, stdout and stderr as for subprocess.Popen; by default both outputs are pipes.
+      module: a module with a `__main__` part. *words: of its command line. **options: env, cwd,
+        stdout and stderr as for subprocess.Popen; by default both outputs are pipes.
 
     Returns:
       A Popen whose pipes are text.
@@ -101,7 +103,9 @@ def wait_for(process: subprocess.Popen, text: str) -> str:
 
 
 def cluster(module: str, *words: object, **options) -> Callable[[int], subprocess.Popen]:
-    """Returns a function that starts the process with a number, 0 or 1, of two that train together; see `start`."""
+    """Returns a function that starts the process with a number, 0 or 1, of two that train together;
+    see `start`.
+    """
     sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
     addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
     for each in sockets:
@@ -126,7 +130,8 @@ class _Forked(subprocess.Popen):
     """A Popen whose process the server forks."""
 
     def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *others):
-        # In every Python from 3.9 to 3.13: startupinfo, creationflags, shell, and both ends of the three pipes.
+        # In every Python from 3.9 to 3.13: startupinfo, creationflags, shell, and both ends of the
+        # three pipes.
         c2pread, c2pwrite, errread, errwrite = others[5:9]
         order = [args[2:], os.fspath(cwd or os.getcwd()), dict(os.environ if env is None else env)]
         outputs = [number if end == -1 else end for number, end in ((1, c2pwrite), (2, errwrite))]
@@ -156,7 +161,8 @@ def _serve(orders: socket.socket) -> None:
         middle = os.fork()
         if middle == 0:
             middle = os.getpid()
-            if os.fork():  # the parent ends at once, so that the child gets a new one: the process of the tests
+            # the parent ends at once, so that the child gets a new one: the process of the tests
+            if os.fork():
                 os._exit(0)
             while os.getppid() == middle:
                 time.sleep(0.001)
@@ -168,7 +174,9 @@ def _serve(orders: socket.socket) -> None:
 
 
 def _import(module: str) -> None:
-    """Imports what a command of ours does, but does not run it; what fails here fails in the command, too."""
+    """Imports what a command of ours does, but does not run it; what fails here fails in the
+    command, too.
+    """
     name = module.rpartition(".")[2]
     place = (
         commands.COMMANDS[name].function.partition(":")[0] if name in commands.COMMANDS else module

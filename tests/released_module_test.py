@@ -1,4 +1,6 @@
-"""The module that is released with the code: whole, and better than its untrained copy on other images."""
+"""The module that is released with the code: whole, and better than its untrained copy on other
+images.
+"""
 
 import json
 import pathlib

@@ -1,13 +1,15 @@
-"""Runs the tests as `make test` does: each folder in a process of its own, as many at a time as there are cores.
+"""Runs the tests as `make test` does: each folder in a process of its own, as many at a time as
+there are cores.
 
     python -m tests.run                     # everything
     python -m tests.run --fast              # without the tests that are marked slow
     python -m tests.run training cli_test export/run_test   # some folders and files
 
-This process imports TensorFlow and the package once and forks, so that no folder pays for that. At the end stand the
-CPU seconds of each folder beside those of the last record (tests/budget.txt), with the dearest tests of the folders
-that take more. That is information, not a failure. A yardstick that runs before and after the tests says how much
-slower this machine is than the one of the record.
+This process imports TensorFlow and the package once and forks, so that no folder pays for that. At
+the end stand the CPU seconds of each folder beside those of the last record (tests/budget.txt),
+with the dearest tests of the folders that take more. That is information, not a failure. A
+yardstick that runs before and after the tests says how much slower this machine is than the one of
+the record.
 """
 
 from __future__ import annotations
@@ -112,7 +114,9 @@ def main() -> int:
 def print_part(
     part: Ended, ended: Sequence[Ended], parts: Sequence[str], seconds: float, budget
 ) -> None:
-    """Prints how a part ended, with all its output if it failed, and how long the others will take by their budgets."""
+    """Prints how a part ended, with all its output if it failed, and how long the others will take
+    by their budgets.
+    """
     last_line = part.output.strip().rpartition("\n")[2]
     failed = part.status not in (0, NO_TESTS)
     share = sum(budget.get(each.name, 3) for each in ended) / sum(
@@ -143,7 +147,9 @@ def import_everything() -> None:
 
 
 def build_operations(room: str) -> None:
-    """Builds our C++ operations in the tests' cache, so that no folder pays for it; a failure is printed."""
+    """Builds our C++ operations in the tests' cache, so that no folder pays for it; a failure is
+    printed.
+    """
     from cpc_tf import augment
     from cpc_tf.encoders import layers
 
@@ -200,7 +206,9 @@ def run_forked(functions: Mapping[str, Callable[[], int]], room: str) -> Iterato
 
 
 def _end_with(function: Callable[[], int], log: pathlib.Path) -> None:
-    """Calls a function and ends this process with its result, in a group of its own; its output goes to a file."""
+    """Calls a function and ends this process with its result, in a group of its own; its output
+    goes to a file.
+    """
     status = 1
     try:
         os.setpgid(0, 0)
@@ -213,7 +221,9 @@ def _end_with(function: Callable[[], int], log: pathlib.Path) -> None:
 
 
 def yardstick(room: str) -> list[float]:
-    """Returns the CPU seconds of a work like that of most tests, on each core while the others do it too."""
+    """Returns the CPU seconds of a work like that of most tests, on each core while the others do
+    it too.
+    """
     functions = {f"yardstick_{core}": _trace_and_run for core in range(CORES)}
     return [ended.cpu for ended in run_forked(functions, room)]
 
@@ -241,7 +251,9 @@ def _trace_and_run() -> int:
 
 
 def read_budget() -> dict[str, float]:
-    """Returns the rows of tests/budget.txt: name -> CPU seconds; `gigabytes` are those of a process."""
+    """Returns the rows of tests/budget.txt: name -> CPU seconds; `gigabytes` are those of a
+    process.
+    """
     lines = [line.split("#")[0].split() for line in BUDGET.read_text().splitlines()]
     return {name: float(seconds) for name, seconds in filter(None, lines)}
 
@@ -249,7 +261,8 @@ def read_budget() -> dict[str, float]:
 def report_budget(
     ended: Sequence[Ended], budget: Mapping[str, float], rates: Sequence[float], prices
 ) -> None:
-    """Prints what each folder took beside the record, and the dearest tests of folders that took more.
+    """Prints what each folder took beside the record, and the dearest tests of folders that took
+    more.
 
     Args:
       ended: the processes of all folders and files that were asked for.

@@ -62,7 +62,9 @@ def write_pictures(root, counts, names=("red", "green", "blue"), side=16):
 
 
 def write_boxes(root, count=4, side=32):
-    """A folder in VOC's layout: grey images with a white 'square' or a black 'bar' on each; returns it as text."""
+    """A folder in VOC's layout: grey images with a white 'square' or a black 'bar' on each; returns
+    it as text.
+    """
     for folder in ("JPEGImages", "Annotations"):
         pathlib.Path(root, folder).mkdir(parents=True)
     for number in range(count):
@@ -81,7 +83,9 @@ def write_boxes(root, count=4, side=32):
 
 
 class MultiLabel(IndexedSource):
-    """Images of noise in memory: whichever of red, green and blue are bright are the labels of each."""
+    """Images of noise in memory: whichever of red, green and blue are bright are the labels of
+    each.
+    """
 
     class_names, multi_label = ("red", "green", "blue"), True
 

@@ -1,4 +1,6 @@
-"""Runs the code that documents show, as its readers do: in a process of its own, without this project."""
+"""Runs the code that documents show, as its readers do: in a process of its own, without this
+project.
+"""
 
 import os
 import re
@@ -7,7 +9,8 @@ import sys
 
 import tensorflow as tf
 
-# For TensorFlow 2.16 and later. With 2.15 it only makes `fit` convert all of tf-keras by autograph, which takes 30 s.
+# For TensorFlow 2.16 and later. With 2.15 it only makes `fit` convert all of tf-keras by autograph,
+# which takes 30 s.
 _KERAS = 'os.environ["TF_USE_LEGACY_KERAS"] = "1"'
 
 

@@ -1,4 +1,6 @@
-"""The studies' commands parse, their records are kept and not repeated, and the documents show what is recorded."""
+"""The studies' commands parse, their records are kept and not repeated, and the documents show what
+is recorded.
+"""
 
 import json
 import os
@@ -172,7 +174,9 @@ def test_a_gain_is_interpolated_in_the_logarithm_of_the_labels(monkeypatch):
 
 @pytest.fixture
 def room(tmp_path, monkeypatch):
-    """A folder for a study named 'some', whose commands can be `python -m writes FILE`, which logs that it ran."""
+    """A folder for a study named 'some', whose commands can be `python -m writes FILE`, which logs
+    that it ran.
+    """
     monkeypatch.setattr(records, "FOLDER", tmp_path / "studies")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
@@ -295,7 +299,9 @@ def test_another_encoder_in_the_place_of_the_one_before_makes_other_settings(roo
     ("run.flags", "writes --seed=0 --rate=1", "in part, made with --rate=1 where this study"),
 ])  # fmt: skip
 def test_what_other_commands_made_or_began_is_not_recorded(begun, by, message, room, capsys):
-    """Else changed settings would get the figures of those before, and a longer study a run of two lengths."""
+    """Else changed settings would get the figures of those before, and a longer study a run of two
+    lengths.
+    """
     run = _run(room, 0, "--rate=2")
     made = pathlib.Path(run.result)
     made.parent.mkdir(parents=True)

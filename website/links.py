@@ -1,7 +1,9 @@
-"""Links from docs/ to other files of the repository, such as ../flags/README.md: these files become part of the site.
+"""Links from docs/ to other files of the repository, such as ../flags/README.md: these files become
+part of the site.
 
-On GitHub such links work as they are. On the site a file outside docs/ lies below repository/, and links are rewritten.
-README.md is the first page of the site; docs/index.md, which lists all pages, is another.
+On GitHub such links work as they are. On the site a file outside docs/ lies below repository/, and
+links are rewritten. README.md is the first page of the site; docs/index.md, which lists all pages,
+is another.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ def pages() -> list[str]:
 
 
 def linked(start: list[str]) -> set[str]:
-    """Returns the files outside docs/ that can be reached by links from these pages, relative to the repository."""
+    """Returns the files outside docs/ that can be reached by links from these pages, relative to
+    the repository.
+    """
     found = set()
     open_pages = list(start)
     while open_pages:
@@ -59,7 +63,9 @@ def linked(start: list[str]) -> set[str]:
 
 
 def target(path: str, link: str) -> str:
-    """Returns the file that a link on the page `path` leads to, relative to the repository; '' if it leads to none."""
+    """Returns the file that a link on the page `path` leads to, relative to the repository; '' if
+    it leads to none.
+    """
     name = link.partition("#")[0]
     if not name or "://" in link:
         return ""

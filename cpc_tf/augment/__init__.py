@@ -3,7 +3,8 @@
 import importlib
 from typing import Any
 
-# Function -> its module, imported at the first use: the settings of this package are read without TensorFlow.
+# Function -> its module, imported at the first use: the settings of this package are read without
+# TensorFlow.
 _EXPORTED = {
     name: "cpc_tf.augment.recipe"
     for name in ("Recipe", "draw", "idle", "LIBRARY", "apply", "at_test", "grey")

@@ -61,7 +61,9 @@ class AugmentConfig(Settings):
 
     @property
     def engine(self) -> str:
-        """The engine for `augment.apply`: 'reference' if the native one lacks an operation, else --augment_engine."""
+        """The engine for `augment.apply`: 'reference' if the native one lacks an operation, else
+        --augment_engine.
+        """
         return "reference" if self._not_native else self.augment_engine
 
     @property
@@ -77,7 +79,9 @@ class AugmentConfig(Settings):
 
 
 def knows_no_colour(augment: str | None, augment_changes: str | None) -> bool:
-    """Returns whether an encoder learned on grey images alone, by these entries of its encoder.json; None: unknown."""
+    """Returns whether an encoder learned on grey images alone, by these entries of its
+    encoder.json; None: unknown.
+    """
     return (
         augment in operations.POLICIES
         and AugmentConfig(augment, augment_changes or "").policy.always_grey
@@ -85,7 +89,9 @@ def knows_no_colour(augment: str | None, augment_changes: str | None) -> bool:
 
 
 def warn_of_colour(encoder: str, augment: str | None, augment_changes: str | None) -> None:
-    """Logs a line if an encoder with these entries of its encoder.json knows no colour, for runs that show it some."""
+    """Logs a line if an encoder with these entries of its encoder.json knows no colour, for runs
+    that show it some.
+    """
     if knows_no_colour(augment, augment_changes):
         logging.warning(
             "--encoder=%s: learned on grey images alone, and sees colours here", encoder

@@ -1,11 +1,11 @@
 """What can be done to a patch: the table of operations, and policies, which are numbers for them.
 
-Recipes (recipe.py) and C++ (pixel.h) hold the numbers of operations. A new operation changes no policy and no recipe,
-since each policy draws from its own list.
+Recipes (recipe.py) and C++ (pixel.h) hold the numbers of operations. A new operation changes no
+policy and no recipe, since each policy draws from its own list.
 
-A policy's entry is a number under a name. OPERATION is the probability of a step; for an AutoAugment primitive it is 1
-if the primitive may be chosen, else 0. OPERATION.RANGE is how far the operation may go, `autoaugment` how many
-primitives are chosen for each patch.
+A policy's entry is a number under a name. OPERATION is the probability of a step; for an
+AutoAugment primitive it is 1 if the primitive may be chosen, else 0. OPERATION.RANGE is how far the
+operation may go, `autoaugment` how many primitives are chosen for each patch.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ Bounds = list[tuple[float, float]]
 
 
 class Range(NamedTuple):
-    """A number of an operation that a policy sets, such as its largest angle; docs/augmentation.md lists them."""
+    """A number of an operation that a policy sets, such as its largest angle; docs/augmentation.md
+    lists them.
+    """
 
     name: str  # within the operation; a policy's entry for it is OPERATION.NAME
     default: float  # in all policies that do not set it
     minimum: float = 0
     maximum: float = 100  # far above useful values
-    # (value, side of a patch in px) -> lowest and highest of each real number that is drawn, uniformly.
+    # (value, side of a patch in px) -> lowest and highest of each real number that is drawn,
+    # uniformly.
     drawn: Callable[[float, int], Bounds] | None = lambda value, side: [(-value, value)]
     integer: bool = False  # only integers are allowed
 
@@ -37,7 +40,9 @@ class Operation:
     """Something that can be done to a patch."""
 
     name: str  # in policies, flags and figures
-    number: int  # in recipes and in C++: never changed, never used again; primitives count from 0, steps from 100
+    # in recipes and in C++: never changed, never used again; primitives count from 0, steps from
+    # 100
+    number: int
     # `function`, or 'module:function', which is imported at its first use
     implementation: Callable | str
     # What a policy can set; a primitive draws at most one number, its magnitude.
@@ -48,7 +53,9 @@ class Operation:
 
     @property
     def function(self) -> Callable:
-        """Of the reference engine: (patches, magnitude [N]) of a primitive, (patches, fields of a recipe) of a step."""
+        """Of the reference engine: (patches, magnitude [N]) of a primitive, (patches, fields of a
+        recipe) of a step.
+        """
         place = self.implementation
         return pkgutil.resolve_name(place) if isinstance(place, str) else place
 
@@ -120,7 +127,8 @@ def all_primitives() -> list[Operation]:
 
 CHOSEN = "autoaugment"  # the entry that holds how many primitives are chosen
 
-# Cubuk et al. 2018, table 6: its operations without Cutout and SamplePairing. The order is part of every recipe.
+# Cubuk et al. 2018, table 6: its operations without Cutout and SamplePairing. The order is part of
+# every recipe.
 AUTOAUGMENT = dict.fromkeys(
     "shear_x shear_y translate_x translate_y rotate auto_contrast invert equalize solarize"
     " posterize contrast color brightness sharpness".split(),
@@ -143,7 +151,8 @@ POLICIES: dict[str, dict[str, float]] = {
         "distort": 0.8,
         "grey": 0.25,
     },
-    # Ours, for patches of about 16 px: `full` without AutoAugment and grey, and with less hue (docs/augmentation.md).
+    # Ours, for patches of about 16 px: `full` without AutoAugment and grey, and with less hue
+    # (docs/augmentation.md).
     "small_patches": {
         CHOSEN: 0,
         **AUTOAUGMENT,
@@ -157,7 +166,9 @@ POLICIES: dict[str, dict[str, float]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """An augmentation policy: the value of every entry. The order of primitives is part of every recipe."""
+    """An augmentation policy: the value of every entry. The order of primitives is part of every
+    recipe.
+    """
 
     entries: Mapping[str, float]
 
@@ -169,7 +180,9 @@ class Policy:
         }
 
     def bounds(self, operation: str, side: int) -> Bounds:
-        """Returns lowest and highest of each real number that an operation draws for patches of `side` px."""
+        """Returns lowest and highest of each real number that an operation draws for patches of
+        `side` px.
+        """
         values = self.ranges(operation)
         bounds = []
         for each in OPERATIONS[operation].ranges:
@@ -200,7 +213,9 @@ class Policy:
 
     @property
     def always_one_channel(self) -> bool:
-        """Whether all patches keep one channel, the others being grey: the encoder never sees a natural colour."""
+        """Whether all patches keep one channel, the others being grey: the encoder never sees a
+        natural colour.
+        """
         return self.entries["drop_channels"] == 1
 
     def _present(self) -> list[Operation]:
@@ -216,7 +231,9 @@ def policy_of(name: str, changes: Mapping[str, float]) -> Policy:
 
 
 def parse_changes(text: str) -> dict[str, float]:
-    """Returns {entry: number} of a text such as 'grey=0,distort.hue=0.05'. Raises ValueError with one line."""
+    """Returns {entry: number} of a text such as 'grey=0,distort.hue=0.05'. Raises ValueError with
+    one line.
+    """
     changes = {}
     rules = _known_entries()
     for word in filter(None, text.split(",")):
@@ -254,7 +271,9 @@ def to_text(changes: Mapping[str, float]) -> str:
 
 
 def _known_entries() -> dict[str, Range]:
-    """Returns the allowed values of each entry by its name, in the order of the operations' numbers."""
+    """Returns the allowed values of each entry by its name, in the order of the operations'
+    numbers.
+    """
     entries = {CHOSEN: Range(CHOSEN, 0, integer=True)}
     for each in sorted(OPERATIONS.values(), key=lambda each: each.number):
         entries[each.name] = Range(each.name, 0, maximum=1, integer=each.primitive or not each.coin)

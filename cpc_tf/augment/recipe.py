@@ -1,8 +1,10 @@
-"""Draws all random numbers of a set of patches at once, and applies them: a pure function of tensors.
+"""Draws all random numbers of a set of patches at once, and applies them: a pure function of
+tensors.
 
-The numbers come from `tf.random.stateless_*`, keyed by (seed, example counter): an example gets the same patches in any
-thread or batch and after a restart, and a tf.data iterator that draws them can be checkpointed. They are applied
-by the native engine, our C++ operation, or by the reference engine in TensorFlow.
+The numbers come from `tf.random.stateless_*`, keyed by (seed, example counter): an example gets the
+same patches in any thread or batch and after a restart, and a tf.data iterator that draws them can
+be checkpointed. They are applied by the native engine, our C++ operation, or by the reference
+engine in TensorFlow.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from cpc_tf.augment.operations import OPERATIONS, Policy, all_primitives
 from cpc_tf.augment.reference import COLOR_ORDERS, CONTROL_POINTS, CURVE_POINTS
 from cpc_tf.core.native import BuildError, Library
 
-# Added to the seed, so that these numbers differ from others of the same (seed, counter), such as the crop's.
+# Added to the seed, so that these numbers differ from others of the same (seed, counter), such as
+# the crop's.
 _UNIFORM = 1 << 40
 _NORMAL = 2 << 40
 
@@ -29,7 +32,8 @@ _NORMAL = 2 << 40
 class Recipe(NamedTuple):
     """All random numbers of N patches, in the order of application."""
 
-    jitter: tf.Tensor  # int32 [N, 3]: px cut off a side (0: no jitter), rows cut at the top, columns cut at the left
+    # int32 [N, 3]: px cut off a side (0: no jitter), rows cut at the top, columns cut at the left
+    jitter: tf.Tensor
     kept: tf.Tensor  # int32 [N]: the one channel that is kept, -1 for all
     op: tf.Tensor  # int32 [N, T]: numbers of primitives
     magnitude: tf.Tensor  # float32 [N, T]: in the primitive's own unit
@@ -47,7 +51,9 @@ class Recipe(NamedTuple):
 
 @tf.autograph.experimental.do_not_convert
 def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int) -> Recipe:
-    """Draws the recipe of one image's patches of `patch_size` px from the run's seed and the example's counter."""
+    """Draws the recipe of one image's patches of `patch_size` px from the run's seed and the
+    example's counter.
+    """
     policy = config.policy
     margin = 0
     if policy.entries["jitter"]:
@@ -55,8 +61,8 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
     seed = tf.cast(seed, tf.int64)
     counter = tf.cast(counter, tf.int64)
 
-    # One block of numbers between these bounds, a row per patch: few operations on many numbers are fast. A new layout
-    # would change every recipe, so new numbers belong in a block of their own.
+    # One block of numbers between these bounds, a row per patch: few operations on many numbers are
+    # fast. A new layout would change every recipe, so new numbers belong in a block of their own.
     coins = {
         name: policy.entries[name]
         for name in ("drop_channels", "elastic", "histogram", "distort", "grey")
@@ -130,8 +136,9 @@ def idle(num_patches: int, patch_size: int) -> Recipe:
 def _monotone_curve(v: tf.Tensor, shift: float, slope: float) -> tf.Tensor:
     """Returns random curves with bounded slopes from `v`, float32 [N, 3, 5], uniform on -1..1.
 
-    Black and white come first, shifted by at most `shift`, then twice the points midway. A point midway changes the
-    slope s before it to s + r and the slope behind it to s - r. Both stay within bounds if
+    Black and white come first, shifted by at most `shift`, then twice the points midway. A point
+    midway changes the slope s before it to s + r and the slope behind it to s - r. Both stay within
+    bounds if
     |r| <= min(s - flattest, steepest - s).
     """
     steepest = slope
@@ -167,7 +174,8 @@ def apply(patches: tf.Tensor, recipe: Recipe, engine: str = "auto") -> tf.Tensor
 def at_test(images: tf.Tensor, policy: Policy) -> tf.Tensor:
     """Shows images as a test of what learned with a policy does, uint8 [..., 3] -> uint8 [..., 3].
 
-    "None at test time" (Sec. 4.1) is about random operations. A policy that makes all images grey keeps them grey.
+    "None at test time" (Sec. 4.1) is about random operations. A policy that makes all images grey
+    keeps them grey.
     """
     return grey(images) if policy.always_grey else images
 
@@ -211,7 +219,8 @@ def _reference(patches: tf.Tensor, recipe: Recipe) -> tf.Tensor:
             patches = step(
                 primitive.name, recipe.op[:, slot] == primitive.number, recipe.magnitude[:, slot]
             )
-    # Step 2: "elastic deformation and shearing" and the "color-histogram augmentations" of De Fauw et al. (2018).
+    # Step 2: "elastic deformation and shearing" and the "color-histogram augmentations" of De Fauw
+    # et al. (2018).
     patches = step("elastic", recipe.elastic, recipe.displacement, recipe.shear)
     patches = step("histogram", recipe.histogram, recipe.curve)
     # Step 3: "the color augmentations from Szegedy et al. (2014)".

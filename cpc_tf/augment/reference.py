@@ -1,9 +1,9 @@
 """Every operation in TensorFlow: the reference that the native engine equals bit by bit.
 
-AutoAugment's primitives (Cubuk et al. 2018) equal PIL's functions of the same name in ImageOps, ImageEnhance and
-libImaging grey level by grey level. Warps take the nearest pixel, PIL's default and so AutoAugment's, and fill with
-grey. A primitive takes patches uint8 [N, P, P, 3] and magnitudes float32 [N]; a step takes patches and its fields of a
-recipe. Both return uint8 patches.
+AutoAugment's primitives (Cubuk et al. 2018) equal PIL's functions of the same name in ImageOps,
+ImageEnhance and libImaging grey level by grey level. Warps take the nearest pixel, PIL's default
+and so AutoAugment's, and fill with grey. A primitive takes patches uint8 [N, P, P, 3] and
+magnitudes float32 [N]; a step takes patches and its fields of a recipe. Both return uint8 patches.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ def luma(patches: tf.Tensor) -> tf.Tensor:
 
 
 def blend(start: tf.Tensor, patches: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """PIL's Image.blend: `start` at factor 0, the patch at 1, and beyond; the result is truncated, not rounded."""
+    """PIL's Image.blend: `start` at factor 0, the patch at 1, and beyond; the result is truncated,
+    not rounded.
+    """
     start = tf.cast(start, tf.float32)
     mixed = start + _per_patch(factor) * (tf.cast(patches, tf.float32) - start)
     return tf.cast(tf.clip_by_value(mixed, 0.0, 255.0), tf.uint8)
@@ -144,8 +146,8 @@ def look_up(patches: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
 def affine(patches: tf.Tensor, a=1.0, b=0.0, c=0.0, d=0.0, e=1.0, f=0.0) -> tf.Tensor:
     """PIL's affine transformation: output (x, y) shows input (a x + b y + c, d x + e y + f).
 
-    The coefficients are numbers or [N]. Pixel centres lie at halves; the arithmetic is 16.16 fixed point, as in
-    libImaging's affine_fixed.
+    The coefficients are numbers or [N]. Pixel centres lie at halves; the arithmetic is 16.16 fixed
+    point, as in libImaging's affine_fixed.
     """
     n = tf.shape(patches)[0]
     size = tf.shape(patches)[1]
@@ -166,16 +168,18 @@ def affine(patches: tf.Tensor, a=1.0, b=0.0, c=0.0, d=0.0, e=1.0, f=0.0) -> tf.T
     )
 
 
-# Elastic deformation: control points per axis, and their distance as a fraction of the patch's side. From the
-# multidim-image-augmentation colab, scaled: 101 px for a 241 px target become 33 px for 80 px.
+# Elastic deformation: control points per axis, and their distance as a fraction of the patch's
+# side. From the multidim-image-augmentation colab, scaled: 101 px for a 241 px target become 33 px
+# for 80 px.
 CONTROL_POINTS = 6
 CONTROL_SPACING = 33 / 80
 
 CURVE_POINTS = 5  # of a channel's map of grey levels
 
-# Inception's four orders of Brightness, Saturation, Hue and Contrast (slim's distort_color, not its fast mode).
-# Brightness and contrast commute (both are affine, and contrast keeps the mean); so do saturation and hue. Each order
-# is thus two rounds of (brightness and contrast, then saturation and hue), some of them without effect:
+# Inception's four orders of Brightness, Saturation, Hue and Contrast (slim's distort_color, not its
+# fast mode). Brightness and contrast commute (both are affine, and contrast keeps the mean); so do
+# saturation and hue. Each order is thus two rounds of (brightness and contrast, then saturation and
+# hue), some of them without effect:
 #     BSHC = B SH . C .       SBCH = . S . BC H       CHBS = C H . B S       HSCB = . HS . CB .
 COLOR_ORDERS = ("BSHC", "SBCH", "CHBS", "HSCB")
 # Where each of them applies B, S, H and C: in the first round or the second.
@@ -201,13 +205,17 @@ def jitter(patches: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
 
 
 def keep_channel(patches: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
-    """Doersch et al. 2015: replaces two of three channels by mid-grey; their noise about it is below one grey level."""
+    """Doersch et al. 2015: replaces two of three channels by mid-grey; their noise about it is
+    below one grey level.
+    """
     mask = tf.one_hot(kept, 3, on_value=True, off_value=False)[:, None, None, :]  # [N, 1, 1, 3]
     return tf.where(mask, patches, tf.constant(FILL, tf.uint8))
 
 
 def elastic(patches: tf.Tensor, displacement: tf.Tensor, shear: tf.Tensor) -> tf.Tensor:
-    """De Fauw et al. 2018: a B-spline over control points, displaced by px [N, 6, 6, 2] and sheared by [N, 2]."""
+    """De Fauw et al. 2018: a B-spline over control points, displaced by px [N, 6, 6, 2] and sheared
+    by [N, 2].
+    """
     size = patches.shape[1]
     identity = (np.arange(CONTROL_POINTS) - (CONTROL_POINTS - 1) / 2) * CONTROL_SPACING * size
     grid = np.stack(np.meshgrid(identity, identity, indexing="ij"), axis=-1).astype(np.float32)
@@ -227,10 +235,11 @@ def elastic(patches: tf.Tensor, displacement: tf.Tensor, shear: tf.Tensor) -> tf
 
 
 def warp(images: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-    """Takes each pixel from a place in the image, bilinear; `dense_image_warp` of tensorflow-addons.
+    """Takes each pixel from a place in the image, bilinear; `dense_image_warp` of
+    tensorflow-addons.
 
-    float32 [N, H, W, C] -> [N, H, W, C], H and W at least 2. `position`, float32 [N, H, W, 2], is row and column in px;
-    places outside are moved to the border.
+    float32 [N, H, W, C] -> [N, H, W, C], H and W at least 2. `position`, float32 [N, H, W, 2], is
+    row and column in px; places outside are moved to the border.
     """
     corner = []
     weights = []
@@ -252,7 +261,9 @@ def warp(images: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
 
 
 def map_levels(patches: tf.Tensor, curve: tf.Tensor) -> tf.Tensor:
-    """De Fauw's colour histogram change: maps each channel's grey levels by a monotone B-spline, `curve` [N, 3, 5]."""
+    """De Fauw's colour histogram change: maps each channel's grey levels by a monotone B-spline,
+    `curve` [N, 3, 5].
+    """
     table = 255 * tf.einsum("lk,nck->ncl", curve_matrix(), curve)
     return look_up(patches, table + 0.5)
 
@@ -267,7 +278,8 @@ def spline_matrix(size: int) -> np.ndarray:
 def curve_matrix() -> np.ndarray:
     """Returns the weights of the five points of a curve at every grey level, float32 [256, 5]."""
     last = CURVE_POINTS - 1
-    # One point more at either end, on the straight line through the last two; positions are counted from it.
+    # One point more at either end, on the straight line through the last two; positions are counted
+    # from it.
     points = np.eye(CURVE_POINTS)
     extended = np.vstack([2 * points[0] - points[1], points, 2 * points[last] - points[last - 1]])
     weights = cubic_b_spline(np.arange(256) / 255 * last + 1, CURVE_POINTS + 2)
@@ -275,7 +287,9 @@ def curve_matrix() -> np.ndarray:
 
 
 def cubic_b_spline(position: np.ndarray, points: int) -> np.ndarray:
-    """Returns the weights of a uniform cubic B-spline, which approximates its points: [len(position), points]."""
+    """Returns the weights of a uniform cubic B-spline, which approximates its points:
+    [len(position), points].
+    """
     first = np.minimum(np.floor(position).astype(int), points - 3) - 1
     t = position - first - 1
     sixths = [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3]
@@ -286,7 +300,9 @@ def cubic_b_spline(position: np.ndarray, points: int) -> np.ndarray:
 
 
 def distort(patches: tf.Tensor, order: tf.Tensor, color: tf.Tensor) -> tf.Tensor:
-    """Inception's colour distortion (Szegedy et al. 2014) of float32 grey levels 0..255, clipped at the end alone."""
+    """Inception's colour distortion (Szegedy et al. 2014) of float32 grey levels 0..255, clipped at
+    the end alone.
+    """
     neutral = tf.constant([0.0, 1.0, 0.0, 1.0])
     first = tf.gather(tf.constant(_FIRST_ROUND) > 0, order)  # [N, 4]
     # Planes of pixels run faster through the formulas than triples.
@@ -309,10 +325,12 @@ def _adjust_saturation_hue(
 ) -> list[tf.Tensor]:
     """tf.image.adjust_saturation and adjust_hue, in either order, in one formula.
 
-    With value V and chroma C, channel = V - C' * clip(min(k, 4 - k), 0, 1), k = (6 (h + hue) + n) mod 6 and
-    n = 5, 3, 1 for red, green, blue. Saturation makes C' = min(saturation * C, V), as no colour is darker than black.
+    With value V and chroma C, channel = V - C' * clip(min(k, 4 - k), 0, 1), k = (6 (h + hue) + n)
+    mod 6 and n = 5, 3, 1 for red, green, blue. Saturation makes C' = min(saturation * C, V), as no
+    colour is darker than black.
 
-    `channels` are red, green and blue, each [N, P, P]; the factor and the shift in turns are [N, 1, 1].
+    `channels` are red, green and blue, each [N, P, P]; the factor and the shift in turns are [N, 1,
+    1].
     """
     red, green, blue = channels
     value = tf.maximum(tf.maximum(red, green), blue)
@@ -322,7 +340,8 @@ def _adjust_saturation_hue(
     )
     offset = tf.where(value == red, 0.0, tf.where(value == green, 2.0, 4.0))
     sextant = difference / tf.maximum(chroma, 1e-20) + offset
-    # An earlier step can leave values below black. A change of saturation raises them to black, a factor of 1 does not.
+    # An earlier step can leave values below black. A change of saturation raises them to black, a
+    # factor of 1 does not.
     saturated = tf.where(
         saturation == 1.0, chroma, tf.maximum(tf.minimum(saturation * chroma, value), 0.0)
     )

@@ -1,7 +1,7 @@
 """Batches of images with boxes on canvases of fixed size: random scale, mirroring, colour dropping.
 
-Doersch et al. 2015 resize an image to a random total area and keep its aspect ratio. A batch needs images of one size,
-so the image is put at the top left of a grey canvas.
+Doersch et al. 2015 resize an image to a random total area and keep its aspect ratio. A batch needs
+images of one size, so the image is put at the top left of a grey canvas.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def min_decode_side(config: CanvasConfig) -> int:
 
 
 def fitted(size: tf.Tensor, area: tf.Tensor, config: CanvasConfig) -> tf.Tensor:
-    """Returns the size of an image resized to an area, or to the canvas if that is smaller: int32 [2] -> int32 [2]."""
+    """Returns the size of an image resized to an area, or to the canvas if that is smaller: int32
+    [2] -> int32 [2].
+    """
     size = tf.cast(size, tf.float32)
     canvas = tf.constant([config.canvas_height, config.canvas_width])
     factor = tf.minimum(
@@ -66,9 +68,11 @@ def fitted(size: tf.Tensor, area: tf.Tensor, config: CanvasConfig) -> tf.Tensor:
 
 
 def show(image: tf.Tensor, size: tf.Tensor, view: CanvasView, config: CanvasConfig) -> tf.Tensor:
-    """Resizes and mirrors an image, drops its colours, and puts it at the top left of a grey canvas.
+    """Resizes and mirrors an image, drops its colours, and puts it at the top left of a grey
+    canvas.
 
-    uint8 [H, W, 3] -> uint8 [canvas_height, canvas_width, 3]; `size`, int32 [2], is (height, width) on the canvas.
+    uint8 [H, W, 3] -> uint8 [canvas_height, canvas_width, 3]; `size`, int32 [2], is (height, width)
+    on the canvas.
     """
     image = resize(image, size[0], size[1])
     image = tf.cond(view.mirrored, lambda: tf.reverse(image, axis=[1]), lambda: image)
@@ -93,15 +97,19 @@ def batches(
     shard: tuple[int, int] = (0, 1),
     per_batch: int | None = None,
 ) -> tf.data.Dataset:
-    """Returns endless batches of augmented images with boxes; steps, hosts and arguments as in `pipeline.batches`.
+    """Returns endless batches of augmented images with boxes; steps, hosts and arguments as in
+    `pipeline.batches`.
 
     Returns:
       Static shapes, with B = per_batch, M = config.max_boxes:
-        image: uint8 [B, canvas_height, canvas_width, 3], the image at the top left of a grey canvas.
+        image: uint8 [B, canvas_height, canvas_width, 3], the image at the top left of a grey
+          canvas.
         size: int32 [B, 2], (height, width) of the image on the canvas.
-        boxes: float32 [B, M, 4], (ymin, xmin, ymax, xmax) in pixels of the canvas, half-open; padded with zeros.
+        boxes: float32 [B, M, 4], (ymin, xmin, ymax, xmax) in pixels of the canvas, half-open;
+          padded with zeros.
         labels: int64 [B, M]; padded with -1.
-        left_out: int32 [B], number of objects that are too small on the canvas or beyond the M largest.
+        left_out: int32 [B], number of objects that are too small on the canvas or beyond the M
+          largest.
 
     Raises:
       ValueError: global_batch is not divisible by the hosts and per_batch.
@@ -129,13 +137,14 @@ def plain_batches(
 ) -> tf.data.Dataset:
     """Returns each image, in order, at the test area, with all its objects.
 
-    `decoded` picks, by their positions, the images whose pixels are needed; the others are black. None: all images.
+    `decoded` picks, by their positions, the images whose pixels are needed; the others are black.
+    None: all images.
 
     Returns:
       With n the largest number of objects of an image of the batch; the last batch may be smaller:
         image, size: as in `batches`.
-        scale: float32 [B, 2], canvas pixels per pixel of the image, (vertical, horizontal); boxes on the canvas divided
-          by it are boxes in the image.
+        scale: float32 [B, 2], canvas pixels per pixel of the image, (vertical, horizontal); boxes
+          on the canvas divided by it are boxes in the image.
         name: string [B], the image's name in VOC's result files.
         boxes: float32 [B, n, 4], in pixels of the image, not of the canvas; padded with zeros.
         labels: int64 [B, n]; padded with -1.

@@ -1,4 +1,5 @@
-"""Opens datasets with boxes: `voc:PATH`, `coco:PATH`, `yolo:PATH`, `csv:PATH`, collages and TensorFlow Datasets' VOC.
+"""Opens datasets with boxes: `voc:PATH`, `coco:PATH`, `yolo:PATH`, `csv:PATH`, collages and
+TensorFlow Datasets' VOC.
 
 Of a folder: a table of its images, its splits, and sources of them.
 """
@@ -43,11 +44,12 @@ def open_detection_sources(
     """Opens splits of a dataset with boxes, which is prepared if needed.
 
     Args:
-      data: its `dataset` is 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012',
-        'voc:PATH', 'coco:PATH', 'yolo:PATH' or 'csv:PATH'.
-      splits: {flag: split}; TFDS syntax such as 'train+validation', of folders also usual names of splits. If one of
-        them is `test` and a folder has none, it is held out of the others.
-      negatives_without_xml: whether images of 'voc:PATH' without an annotation are images without objects.
+      data: its `dataset` is 'collages', 'collages/N' (N images in its split `train`), TFDS'
+        'voc/2007' or 'voc/2012', 'voc:PATH', 'coco:PATH', 'yolo:PATH' or 'csv:PATH'.
+      splits: {flag: split}; TFDS syntax such as 'train+validation', of folders also usual names of
+        splits. If one of them is `test` and a folder has none, it is held out of the others.
+      negatives_without_xml: whether images of 'voc:PATH' without an annotation are images without
+        objects.
 
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
@@ -97,7 +99,9 @@ class BoxesFolder(Files, DetectionSource):
         sizes: np.ndarray,
         class_names: tuple[str, ...],
     ):
-        """Args: a table, the rows to use, how they are decoded; their objects and sizes as of `geometry.place`."""
+        """Args: a table, the rows to use, how they are decoded; their objects and sizes as of
+        `geometry.place`.
+        """
         super().__init__(table, rows, intensity_range)
         self.class_names = class_names
         self._sizes = sizes
@@ -117,11 +121,15 @@ class BoxesFolder(Files, DetectionSource):
         yield from zip(self.names(), sizes, marks)
 
     def labels(self) -> np.ndarray:
-        """Returns a digest of the objects of each image, str [N]: the same for equal boxes and classes in any order."""
+        """Returns a digest of the objects of each image, str [N]: the same for equal boxes and
+        classes in any order.
+        """
         return np.array([_digest(sorted(zip(*objects))) for objects in self._objects_of_images()])
 
     def _objects_of_images(self) -> Iterator[list[list]]:
-        """Yields boxes, names of the classes, and whether they are difficult, of the objects of each image."""
+        """Yields boxes, names of the classes, and whether they are difficult, of the objects of
+        each image.
+        """
         ends = self._objects["boxes"].row_splits.numpy().tolist()
         boxes, difficult = (self._objects[name].values.numpy() for name in ("boxes", "difficult"))
         for start, end in zip(ends, ends[1:]):
@@ -129,7 +137,9 @@ class BoxesFolder(Files, DetectionSource):
             yield [values[start:end].tolist() for values in (boxes, self._labels, difficult)]
 
     def groups(self) -> np.ndarray:
-        """Returns for each image the index of the first that belongs with it, int64 [N]; its own if it is alone."""
+        """Returns for each image the index of the first that belongs with it, int64 [N]; its own if
+        it is alone.
+        """
         rows = self.rows.tolist()
         first_of = draws.groups_of(self.table, sorted(rows))
         place = {row: number for number, row in enumerate(rows)}
@@ -182,7 +192,9 @@ def read(data: DataConfig) -> Annotated:
 
 
 def _once(folder: Annotated) -> Annotated:
-    """Returns a folder whose images have equal boxes of a class once, with a warning; the first counts."""
+    """Returns a folder whose images have equal boxes of a class once, with a warning; the first
+    counts.
+    """
     annotations = {}
     again = []
     total = 0
@@ -220,13 +232,14 @@ def open_boxes(
 ) -> BoxesFolder:
     """Returns the images of a split and their objects.
 
-    The reader of the format determines the splits and classes; see `table_of` and `select` for their names. An image
-    without objects is a negative; a warning says how many there are.
+    The reader of the format determines the splits and classes; see `table_of` and `select` for
+    their names. An image without objects is a negative; a warning says how many there are.
 
-    Boxes are places in the image as it is decoded, turned as EXIF says. If the size in the annotation fits only the
-    image as it is stored, its boxes are turned with it. They are cut off at the border of the image itself, whatever
-    size the annotation gives; those without area or numbers are left out with a warning. So are images without a file
-    or a readable annotation, and broken or huge ones. More than 1 % of either is an error.
+    Boxes are places in the image as it is decoded, turned as EXIF says. If the size in the
+    annotation fits only the image as it is stored, its boxes are turned with it. They are cut off
+    at the border of the image itself, whatever size the annotation gives; those without area or
+    numbers are left out with a warning. So are images without a file or a readable annotation, and
+    broken or huge ones. More than 1 % of either is an error.
 
     Args:
       data: the settings of the dataset.
@@ -258,13 +271,16 @@ def open_boxes(
 
 
 def open_images(data: DataConfig, split: str) -> FolderSource:
-    """Returns the images of a split without labels, to pre-train on; annotations need not be there. See `open_boxes`.
+    """Returns the images of a split without labels, to pre-train on; annotations need not be there.
+    See `open_boxes`.
 
-    Where the folder has no test, the part of `train` that a detector is tested on is left out here, too. Lists of one
-    class are left out if annotations name the classes; else they are splits as others.
+    Where the folder has no test, the part of `train` that a detector is tested on is left out here,
+    too. Lists of one class are left out if annotations name the classes; else they are splits as
+    others.
 
     Raises:
-      ConfigError: another layout, parts that cannot be read, no such split, too many unusable images.
+      ConfigError: another layout, parts that cannot be read, no such split, too many unusable
+        images.
     """
     folder = READERS[data.ref.kind](data)
     asked = [split, "test"]
@@ -329,17 +345,20 @@ def table_of(
     asked: Collection[str],
     negatives_without_xml: bool = False,
 ) -> Table:
-    """Returns the images of a folder with their annotations; each counts for the rarest class of its objects.
+    """Returns the images of a folder with their annotations; each counts for the rarest class of
+    its objects.
 
-    If one of the splits that are asked for is `val` or `test`, and the folder has neither, a fifth of each class is
-    held out as `test`. The draw depends on `data.split_seed` and the keys, so it is the same in all tasks.
+    If one of the splits that are asked for is `val` or `test`, and the folder has neither, a fifth
+    of each class is held out as `test`. The draw depends on `data.split_seed` and the keys, so it
+    is the same in all tasks.
 
     Args:
       data: the settings of the dataset.
       folder: its images and annotations.
-      asked: the values of --split and --test_split. Lists with other names than these and usual ones are not read.
-      negatives_without_xml: whether images without an annotation are images without objects, as they always are in
-        COCO's and YOLO's formats.
+      asked: the values of --split and --test_split. Lists with other names than these and usual
+        ones are not read.
+      negatives_without_xml: whether images without an annotation are images without objects, as
+        they always are in COCO's and YOLO's formats.
     """
     # The splits, by the keys of their images.
     keys_of = dict(folder.parts)
@@ -394,7 +413,9 @@ def _path(root: str, file: str | None) -> str:
 
 
 def _labels(folder: Annotated, keys: Sequence[str]) -> np.ndarray:
-    """Returns the class that each image counts for in a draw, in a tuple; None if it is not known what is on it."""
+    """Returns the class that each image counts for in a draw, in a tuple; None if it is not known
+    what is on it.
+    """
     labels = np.full(len(keys), None, object)
     row_of = {key: row for row, key in enumerate(keys)}
     classes = {}
@@ -411,7 +432,8 @@ def _labels(folder: Annotated, keys: Sequence[str]) -> np.ndarray:
 
 
 def select(table: Table, split: str, asked: Collection[str], seed: int) -> list[Split]:
-    """Returns what a split consists of; `trainval` and `train` stand for each other where one of them is absent.
+    """Returns what a split consists of; `trainval` and `train` stand for each other where one of
+    them is absent.
 
     `trainval` is `train` and `val`, but `train` alone if `val` is what the run is tested on.
 

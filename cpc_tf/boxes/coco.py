@@ -45,13 +45,15 @@ _PARTS = ("images", "annotations", "categories")  # of a file
 def read(data: DataConfig) -> Annotated:
     """Returns the images and annotations of --dataset=coco:PATH, a folder or a JSON file.
 
-    Each JSON file is a split, see `_splits`. If there are files `instances_*.json`, others (captions, keypoints) are
-    not read. The classes are the names of all categories with boxes, sorted. Groups (`iscrowd`) are difficult objects.
-    Images without boxes are negatives. Polygons without a bbox become the boxes around them.
+    Each JSON file is a split, see `_splits`. If there are files `instances_*.json`, others
+    (captions, keypoints) are not read. The classes are the names of all categories with boxes,
+    sorted. Groups (`iscrowd`) are difficult objects. Images without boxes are negatives. Polygons
+    without a bbox become the boxes around them.
 
     Raises:
-      ConfigError: no such folder or file, no images in it, JSON that cannot be read, two files of the same split, a
-        name or an id that means two images, or more than 1 % of the boxes of a file have an unknown category.
+      ConfigError: no such folder or file, no images in it, JSON that cannot be read, two files of
+        the same split, a name or an id that means two images, or more than 1 % of the boxes of a
+        file have an unknown category.
     """
     root, files = files_of(data, ".json")
     instances = [name for name in files if os.path.basename(name).startswith(_INSTANCES)]
@@ -81,7 +83,8 @@ def read(data: DataConfig) -> Annotated:
 def assembled(
     data: DataConfig, format: Format, root: str, contents: Mapping[str, dict[str, Any]], what: str
 ) -> Annotated:
-    """Returns the images and annotations of {file: content as of COCO's JSON}; `what`: how messages call the files.
+    """Returns the images and annotations of {file: content as of COCO's JSON}; `what`: how messages
+    call the files.
 
     Raises:
       ConfigError: as `read`.
@@ -109,7 +112,8 @@ def assembled(
 
 
 def files_of(data: DataConfig, extension: str) -> tuple[str, list[str]]:
-    """Returns the folder of --dataset=KIND:PATH and its files with an extension, or the one that PATH is.
+    """Returns the folder of --dataset=KIND:PATH and its files with an extension, or the one that
+    PATH is.
 
     Raises:
       ConfigError: no such folder or file.
@@ -152,9 +156,9 @@ def _is_labelme(content: Any) -> bool:
 def _splits(data: DataConfig, files: Sequence[str]) -> dict[str, str]:
     """Returns {split: its file}.
 
-    A split is called as its file without `instances_`, or as a folder that the file lies in: the first of them that is
-    a usual name of a split. Without any, a file alone is `train`; of Roboflow's files the folder's name counts, of
-    others that of the file.
+    A split is called as its file without `instances_`, or as a folder that the file lies in: the
+    first of them that is a usual name of a split. Without any, a file alone is `train`; of
+    Roboflow's files the folder's name counts, of others that of the file.
     """
     file_of: dict[str, str] = {}
     for file in files:
@@ -193,7 +197,8 @@ class _Finder:
             self._by_name.setdefault(name.rsplit("/", 1)[-1], []).append(name)
 
     def key(self, name: str, folder: str, split: str) -> str | None:
-        """Returns the key of the image `name` of a split whose JSON lies in `folder`; None if there is no such file.
+        """Returns the key of the image `name` of a split whose JSON lies in `folder`; None if there
+        is no such file.
 
         Raises:
           ConfigError: several files may be meant.
@@ -243,7 +248,9 @@ def _add(
     find: _Finder,
     annotations: dict[str, Annotation | str],
 ) -> list[str]:
-    """Adds the annotations of a file; returns the keys of its images, file names of those that are not there."""
+    """Adds the annotations of a file; returns the keys of its images, file names of those that are
+    not there.
+    """
     classes = _class_of(data, file, content)
     key_of: dict[str, str] = {}
     of_file: dict[str, Annotation] = {}
@@ -321,8 +328,9 @@ def _class_of(
     """Returns {id of a category: its name}.
 
     Raises:
-      ConfigError: an id has two names, or boxes have two ids of one name. One without boxes does not matter: in
-        files of Roboflow the first stands for all others, and may be called as one of them.
+      ConfigError: an id has two names, or boxes have two ids of one name. One without boxes does
+        not matter: in files of Roboflow the first stands for all others, and may be called as one
+        of them.
     """
     classes: dict[str, str] = {}
     for each in content["categories"]:
@@ -348,7 +356,8 @@ def _class_of(
 
 
 def _category_ids(contents: Collection[Mapping[str, list[dict[str, Any]]]]) -> dict[str, int]:
-    """Returns {class: the id of its category}; empty if files differ in them, or if some are not integers.
+    """Returns {class: the id of its category}; empty if files differ in them, or if some are not
+    integers.
 
     Of two categories of one name, the one with boxes counts.
     """
@@ -383,7 +392,9 @@ def _number(value):
 
 
 def _box(thing):
-    """Returns (ymin, xmin, ymax, xmax) of an annotation: of its bbox [x, y, width, height], or around its polygons."""
+    """Returns (ymin, xmin, ymax, xmax) of an annotation: of its bbox [x, y, width, height], or
+    around its polygons.
+    """
     bbox = thing.get("bbox")
     polygons = thing.get("segmentation")
     if isinstance(bbox, list) and len(bbox) == 4:

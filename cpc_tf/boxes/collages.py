@@ -1,4 +1,6 @@
-"""`collages`: a detection dataset that needs no download, photographs of `photos` pasted on each other."""
+"""`collages`: a detection dataset that needs no download, photographs of `photos` pasted on each
+other.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from PIL import Image
 
 from cpc_tf.data import photos
 
-# Photographs of stuff, not things. They are never objects: a part of a background would be an object without a label.
+# Photographs of stuff, not things. They are never objects: a part of a background would be an
+# object without a label.
 BACKGROUNDS = ("brick", "cell", "grass", "gravel", "hubble_deep_field", "moon")
 CLASSES = tuple(name for name in photos.CLASSES if name not in BACKGROUNDS)
 TRAIN = 600
@@ -22,8 +25,8 @@ _WIDTHS = (160, 200)
 _MOST_OBJECTS = 4
 _SIDES = (32, 112)  # of an object, the longer one
 _SLIMMEST = 0.5  # shorter by longer side
-# Longer side of the cut that is resized to an object: never enlarged, and 134 px is the most that fits into the test
-# part of every photograph.
+# Longer side of the cut that is resized to an object: never enlarged, and 134 px is the most that
+# fits into the test part of every photograph.
 _CUTS = (64, 134)
 _LEAST_CONTRAST = (
     10  # standard deviation of an object's pixels: a piece of black sky could be anything
@@ -47,10 +50,12 @@ def config(train: int = TRAIN, test: int = TEST) -> CollagesConfig:
 
 
 class Collages(tfds.core.GeneratorBasedBuilder):
-    """1 to 4 cut-outs of photographs, 32 to 112 px, on another one: 128x160 to 160x200 px, 13 classes.
+    """1 to 4 cut-outs of photographs, 32 to 112 px, on another one: 128x160 to 160x200 px, 13
+    classes.
 
-    The features of `voc`, in its convention: a box is VOC's numbers, which count pixels from 1 and include the last,
-    divided by the image's size. The classes come in turns. The splits are made of the regions that `photos`
+    The features of `voc`, in its convention: a box is VOC's numbers, which count pixels from 1 and
+    include the last, divided by the image's size. The classes come in turns. The splits are made of
+    the regions that `photos`
     shows in its splits of the same names: no pixel is shared. Always the same pixels for a version.
     """
 
@@ -159,7 +164,9 @@ def _thing(part, random):
 
 
 def _covered(one, other):
-    """Returns the share of the smaller of two boxes (top, left, bottom, right) that lies within the larger."""
+    """Returns the share of the smaller of two boxes (top, left, bottom, right) that lies within the
+    larger.
+    """
     height = min(one[2], other[2]) - max(one[0], other[0])
     width = min(one[3], other[3]) - max(one[1], other[1])
     smaller = min((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other))

@@ -1,4 +1,6 @@
-"""`csv:PATH`: images and tables with a line for each box, as of TensorFlow's Object Detection API and of Roboflow."""
+"""`csv:PATH`: images and tables with a line for each box, as of TensorFlow's Object Detection API
+and of Roboflow.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,9 @@ FORMAT = Format(
 def read(data: DataConfig) -> Annotated:
     """Returns the images and annotations of --dataset=csv:PATH, a folder or a table.
 
-    Each table is a split, called as its file without `_labels`, or as a folder that it lies in. The columns width and
-    height may be absent. A line with the name of an image alone says that it has no objects.
+    Each table is a split, called as its file without `_labels`, or as a folder that it lies in. The
+    columns width and height may be absent. A line with the name of an image alone says that it has
+    no objects.
 
     Raises:
       ConfigError: as `coco.assembled`, or a table cannot be read.
@@ -51,7 +54,9 @@ def read(data: DataConfig) -> Annotated:
 
 
 def _content(path: str, delimiter: str) -> dict[str, list[dict[str, Any]]]:
-    """Returns a table as the content of one of COCO's JSON files; files and classes are their own ids there."""
+    """Returns a table as the content of one of COCO's JSON files; files and classes are their own
+    ids there.
+    """
     try:
         with tf.io.gfile.GFile(os.path.expanduser(path), "rb") as file:
             text = file.read().decode("utf-8-sig")

@@ -1,4 +1,5 @@
-"""Boxes, float32 [n, 4]: (ymin, xmin, ymax, xmax) in pixels from 0, half-open: sides are differences.
+"""Boxes, float32 [n, 4]: (ymin, xmin, ymax, xmax) in pixels from 0, half-open: sides are
+differences.
 
 The objects of annotations as boxes in their decoded images; warnings count what is left out.
 """
@@ -24,8 +25,8 @@ def clipped(boxes: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
       size: int32 [2] or [n, 2], (height, width) of the image or of each box's.
 
     Returns:
-      The boxes, and whether each is sound, bool [n]: not NaN or infinite, with an area, and part of it within the
-      image.
+      The boxes, and whether each is sound, bool [n]: not NaN or infinite, with an area, and part of
+      it within the image.
     """
     size = tf.cast(size, tf.float32)
     low, high = (tf.clip_by_value(corner, 0.0, size) for corner in (boxes[:, :2], boxes[:, 2:]))
@@ -36,8 +37,8 @@ def clipped(boxes: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 def from_voc(boxes: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """VOC's boxes as ours, cut off at the image's border; as `clipped`.
 
-    VOC counts pixels from 1 and the last one belongs to the box: its (1, 1, 2, 2) is our (0, 0, 2, 2). A box that has
-    no area in the file, ymin = ymax, is not sound.
+    VOC counts pixels from 1 and the last one belongs to the box: its (1, 1, 2, 2) is our (0, 0, 2,
+    2). A box that has no area in the file, ymin = ymax, is not sound.
     """
     ours, sound = clipped(tf.concat([boxes[:, :2] - 1, boxes[:, 2:]], axis=1), size)
     return ours, sound & tf.reduce_all(boxes[:, 2:] > boxes[:, :2], axis=1)
@@ -75,7 +76,9 @@ def mirror(boxes: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
 
 
 def choose(boxes: tf.Tensor, least_side: float, most: int) -> tf.Tensor:
-    """Places of the boxes with no side below `least_side`; of more than `most` the largest. int64 [k], ascending."""
+    """Places of the boxes with no side below `least_side`; of more than `most` the largest. int64
+    [k], ascending.
+    """
     sides = boxes[:, 2:] - boxes[:, :2]
     places = tf.where(tf.reduce_all(sides >= least_side, axis=1))[:, 0]
     areas = tf.gather(tf.reduce_prod(sides, axis=1), places)
@@ -86,7 +89,9 @@ def choose(boxes: tf.Tensor, least_side: float, most: int) -> tf.Tensor:
 # What numbers may be wrong by since they were rounded: px, and part of a side.
 _ROUNDING = 2
 _ROUNDED_PART = 0.01
-OVERSHOOT = 0.05  # part of a side that a box may reach beyond its image and still be meant for it, as if drawn loosely
+# part of a side that a box may reach beyond its image and still be meant for it, as if drawn
+# loosely
+OVERSHOOT = 0.05
 
 
 def place(
@@ -110,12 +115,13 @@ def place(
       sizes: of the images, see `check.usable`.
 
     Returns:
-      `boxes`, `labels` and `difficult` of each image, ragged in the number of objects, see `DetectionSource`; and the
-      height and width of each image, int32 [images, 2].
+      `boxes`, `labels` and `difficult` of each image, ragged in the number of objects, see
+      `DetectionSource`; and the height and width of each image, int32 [images, 2].
 
     Raises:
-      ConfigError: boxes are in parts of the image instead of pixels, more than 1 % are left out or reach beyond their
-        images, or more than 1 % of the images have another size than their annotations say.
+      ConfigError: boxes are in parts of the image instead of pixels, more than 1 % are left out or
+        reach beyond their images, or more than 1 % of the images have another size than their
+        annotations say.
     """
     owner, raw, labels, difficult = _objects(annotations, class_names)
 
@@ -161,7 +167,9 @@ def place(
 
 
 def _objects(annotations, class_names):
-    """Returns the objects of all images, [objects] each: their images, boxes [objects, 4], labels and marks."""
+    """Returns the objects of all images, [objects] each: their images, boxes [objects, 4], labels
+    and marks.
+    """
     counts = []
     names_of_objects = []
     boxes = []
@@ -182,7 +190,8 @@ def _objects(annotations, class_names):
 
 
 def _placed(format, flag, root, files, annotations, raw, owner, sizes):
-    """Returns the boxes in the decoded images, whether each is sound, and by how many px its edges reach beyond.
+    """Returns the boxes in the decoded images, whether each is sound, and by how many px its edges
+    reach beyond.
 
     And the sizes of the images. `owner` is the image of each box.
     """
@@ -220,9 +229,11 @@ def _placed(format, flag, root, files, annotations, raw, owner, sizes):
 
 
 def _check_sizes(flag, files, annotated, shown, differ):
-    """Raises ConfigError if more than 1 % of the images differ from the sizes in their annotations, else warns of them.
+    """Raises ConfigError if more than 1 % of the images differ from the sizes in their annotations,
+    else warns of them.
 
-    `annotated` and `shown` are heights and widths of all images, `differ` the indices of those that differ.
+    `annotated` and `shown` are heights and widths of all images, `differ` the indices of those that
+    differ.
     """
     if not len(differ):
         return

@@ -1,4 +1,6 @@
-"""What readers of boxes return, which files of a folder belong together, and lists of images that are its splits."""
+"""What readers of boxes return, which files of a folder belong together, and lists of images that
+are its splits.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +83,8 @@ class Format(NamedTuple):
     negatives: (
         bool  # whether an image without an annotation has no objects; else that must be asked for
     )
-    # Boxes float64 [n, 4] as in the files and (height, width) of the image of each, int32 [n, 2] -> boxes as in
-    # `boxes.geometry` and whether each is sound.
+    # Boxes float64 [n, 4] as in the files and (height, width) of the image of each, int32 [n, 2] ->
+    # boxes as in `boxes.geometry` and whether each is sound.
     place: Callable[[np.ndarray, np.ndarray], tuple[tf.Tensor, tf.Tensor]]
 
 
@@ -100,10 +102,11 @@ class Annotated(NamedTuple):
 
 
 def key(name: str) -> str:
-    """Returns what the names of an image and of its annotation have in common: 'train/a' of 'train/images/a.jpg'.
+    """Returns what the names of an image and of its annotation have in common: 'train/a' of
+    'train/images/a.jpg'.
 
-    That is the path without the extension and without folders that only say the kind of a file, in Unicode's composed
-    form.
+    That is the path without the extension and without folders that only say the kind of a file, in
+    Unicode's composed form.
     """
     *folders, file = unicodedata.normalize("NFC", name).split("/")
     return "/".join(
@@ -114,8 +117,8 @@ def key(name: str) -> str:
 def images(root: str) -> dict[str, str]:
     """Returns {key: image}, relative to the root; see `key`.
 
-    If a folder at the top is called JPEGImages, images or the like, only images in it count; a warning counts the
-    others. Images in folders of annotations are masks and do not count.
+    If a folder at the top is called JPEGImages, images or the like, only images in it count; a
+    warning counts the others. Images in folders of annotations are masks and do not count.
     """
     paths = walk.images(root)
     paths = [name for name in paths if kind(name.split("/")[:-1]) != ANNOTATIONS] or paths
@@ -151,10 +154,11 @@ def parsed(
 
 
 def paired(images: Mapping[str, str], annotations: Mapping[str, Content]) -> dict[str, Content]:
-    """Returns annotations by the keys of their images, where folders of unknown names keep the two apart.
+    """Returns annotations by the keys of their images, where folders of unknown names keep the two
+    apart.
 
-    If none has the key of an image, those pair whose paths are the same but for the innermost folder: pics/a.jpg and
-    boxes_by_me/a.xml. Several of one path pair with none.
+    If none has the key of an image, those pair whose paths are the same but for the innermost
+    folder: pics/a.jpg and boxes_by_me/a.xml. Several of one path pair with none.
     """
     if images.keys() & annotations.keys():
         return dict(annotations)
@@ -188,7 +192,8 @@ def other_format(data: DataConfig, root: str) -> str:
 
 
 def format_of(path: str) -> tuple[str, str]:
-    """Returns the kind of the annotations in a folder, 'voc', 'coco' or 'yolo', and what tells it, for the user.
+    """Returns the kind of the annotations in a folder, 'voc', 'coco' or 'yolo', and what tells it,
+    for the user.
 
     Raises:
       ConfigError: naming --boxes: no such folder, no annotations in it, or those of two formats.
@@ -223,7 +228,9 @@ def format_of(path: str) -> tuple[str, str]:
 
 
 def _annotation_files(kind: str, root: str, image_keys: Mapping[str, str]) -> list[str]:
-    """Returns the files below a folder that may be annotations of a kind; `image_keys`: of its images, {key: ''}."""
+    """Returns the files below a folder that may be annotations of a kind; `image_keys`: of its
+    images, {key: ''}.
+    """
     files = walk.files(root, (_FILES[kind][0],))
     if kind == "csv":
         return [name for name in files if delimiter_of(f"{root}/{name}")]
@@ -272,10 +279,11 @@ def lists_in(folder: str) -> dict[str, str]:
 
 
 def read_list(path: str, keys: Collection[str]) -> tuple[list[str], str]:
-    """Returns the keys of the images that a list names, each once, and a warning for those who use it, or ''.
+    """Returns the keys of the images that a list names, each once, and a warning for those who use
+    it, or ''.
 
-    A line is a name, with or without a path and an extension; one that names none of `keys` stays as it is. What
-    follows the name is not read; the warning reports it.
+    A line is a name, with or without a path and an extension; one that names none of `keys` stays
+    as it is. What follows the name is not read; the warning reports it.
 
     Raises:
       ConfigError: it cannot be read.
@@ -289,7 +297,8 @@ def read_list(path: str, keys: Collection[str]) -> tuple[list[str], str]:
     keys_of_lines = []
     followed = []
     for line in filter(None, map(str.strip, lines)):
-        # Names may have blanks, and something may follow them: the longest beginning that is a name counts.
+        # Names may have blanks, and something may follow them: the longest beginning that is a name
+        # counts.
         beginnings = (line, line.rsplit(None, 1)[0], line.split(None, 1)[0])
         for name in beginnings:
             key_of_line = _find(name, keys, depth)
@@ -310,7 +319,9 @@ def read_list(path: str, keys: Collection[str]) -> tuple[list[str], str]:
 
 
 def kind(folders: Sequence[str]) -> tuple[str, ...] | None:
-    """Returns the kind of files that the innermost folder with such a name is for: IMAGES, ANNOTATIONS or None."""
+    """Returns the kind of files that the innermost folder with such a name is for: IMAGES,
+    ANNOTATIONS or None.
+    """
     for name in map(str.lower, reversed(folders)):
         for usual_names in (IMAGES, ANNOTATIONS):
             if name in usual_names:
@@ -319,7 +330,9 @@ def kind(folders: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def folders(data: DataConfig, root: str, images: Mapping[str, str]) -> dict[str, list[str]]:
-    """Returns {split: keys} of the folders at the top; if these are no splits, all images are `train`."""
+    """Returns {split: keys} of the folders at the top; if these are no splits, all images are
+    `train`.
+    """
     keys = sorted(images)
     splits = {}
     for split, rows in table.split_folders(keys, data).items():
@@ -337,7 +350,9 @@ def folders(data: DataConfig, root: str, images: Mapping[str, str]) -> dict[str,
 
 
 def warn(root: str, message: str, names: Sequence[str], total: int) -> None:
-    """Warns of some of a total, if any. `message` has %d of %d, and %s for the names, which may repeat."""
+    """Warns of some of a total, if any. `message` has %d of %d, and %s for the names, which may
+    repeat.
+    """
     if names:
         logging.warning(
             f"%s: {message}", root, len(names), total, listed(list(dict.fromkeys(names)))
@@ -345,7 +360,8 @@ def warn(root: str, message: str, names: Sequence[str], total: int) -> None:
 
 
 def _find(name, keys, depth):
-    """Returns the key that a name in a list means: itself, or the end of it as a path. None if there is none.
+    """Returns the key that a name in a list means: itself, or the end of it as a path. None if
+    there is none.
 
     Args: the name, the keys, and how many folders those have at most.
     """

@@ -1,4 +1,6 @@
-"""The interface of datasets with boxes, some of the images of one, and VOC's records of TensorFlow Datasets."""
+"""The interface of datasets with boxes, some of the images of one, and VOC's records of TensorFlow
+Datasets.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,8 @@ class DetectionSource(Examples):
       counter: int64.
       encoded: string, the bytes of an image file.
       name: string, the image's name in VOC's result files.
-      boxes: float32 [n, 4], (ymin, xmin, ymax, xmax) in pixels of the decoded image, from 0 and half-open: the first
-        pixel's is (0, 0, 1, 1). They lie within the image and have an area.
+      boxes: float32 [n, 4], (ymin, xmin, ymax, xmax) in pixels of the decoded image, from 0 and
+        half-open: the first pixel's is (0, 0, 1, 1). They lie within the image and have an area.
       labels: int64 [n], indices of class_names.
       difficult: bool [n], VOC's mark of objects that need not be found.
 
@@ -69,7 +71,9 @@ class DetectionSource(Examples):
 
     @functools.cached_property
     def objects(self) -> ObjectTable:
-        """Which objects its images have; the first use may read all examples, without decoding an image."""
+        """Which objects its images have; the first use may read all examples, without decoding an
+        image.
+        """
         examples = self.ordered().map(
             lambda example: [example[name] for name in ("name", "labels", "difficult")]
         )
@@ -83,7 +87,9 @@ class DetectionSource(Examples):
         )
 
     def groups(self) -> np.ndarray:
-        """Returns for each image the index of the first that belongs with it, int64 [N]; here its own."""
+        """Returns for each image the index of the first that belongs with it, int64 [N]; here its
+        own.
+        """
         return np.arange(self.num_examples)
 
     def sizes(self) -> Sizes:
@@ -100,7 +106,8 @@ class DetectionSource(Examples):
 class Named(DetectionSource):
     """The images of a source that have one of some names; nothing is copied.
 
-    An epoch has the order that the source has. A resume reads that epoch from its start, without decoding an image.
+    An epoch has the order that the source has. A resume reads that epoch from its start, without
+    decoding an image.
     """
 
     def __init__(self, source: DetectionSource, names: Collection[str]):
@@ -127,7 +134,9 @@ class Named(DetectionSource):
         return self._counted(self._source.ordered(), 0, 0)
 
     def _counted(self, examples, start, done):
-        """Returns the named ones among some examples, without the first `done`, counted from `start` on."""
+        """Returns the named ones among some examples, without the first `done`, counted from
+        `start` on.
+        """
         named = examples.filter(lambda example: self._wanted.lookup(example["name"]) > 0).skip(done)
         return named.enumerate(start).map(lambda counter, example: {**example, "counter": counter})
 
@@ -135,9 +144,10 @@ class Named(DetectionSource):
 class VocRecords(Records, DetectionSource):
     """A split of a prepared builder with the features of `voc`. See `DetectionSource`.
 
-    TFDS divides VOC's numbers by the image's size and changes nothing else: the first pixel is 1, and the last belongs
-    to the box. That is undone here, and boxes are cut off at the border; any without area is left out. TFDS does not
-    keep the annotation's size, so in an image that EXIF turns, boxes are taken as places in the turned image.
+    TFDS divides VOC's numbers by the image's size and changes nothing else: the first pixel is 1,
+    and the last belongs to the box. That is undone here, and boxes are cut off at the border; any
+    without area is left out. TFDS does not keep the annotation's size, so in an image that EXIF
+    turns, boxes are taken as places in the turned image.
     """
 
     def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int):

@@ -40,9 +40,9 @@ _SETS = "ImageSets/Main"
 def read(data: DataConfig) -> Annotated:
     """Returns the images and annotations of --dataset=voc:PATH.
 
-    The splits are the lists ImageSets/Main/SPLIT.txt, without those of one class (`cat_train.txt`); without any list,
-    the folders called train, valid and test; without these there is only `train`, all images. The classes are the
-    names in all annotations, sorted.
+    The splits are the lists ImageSets/Main/SPLIT.txt, without those of one class (`cat_train.txt`);
+    without any list, the folders called train, valid and test; without these there is only `train`,
+    all images. The classes are the names in all annotations, sorted.
 
     Raises:
       ConfigError: no such folder, no images in it, or parts that cannot be read.
@@ -59,14 +59,18 @@ def read(data: DataConfig) -> Annotated:
 
 
 def annotations(root: str) -> dict[str, Annotation | str]:
-    """Returns {key: annotation, or why it cannot be read} of the XML files below a folder; see `layout.key`."""
+    """Returns {key: annotation, or why it cannot be read} of the XML files below a folder; see
+    `layout.key`.
+    """
     return layout.parsed(root, walk.files(root, (".xml",)), parse)
 
 
 def lists(root: str, class_names: Sequence[str], files: Iterable[str] = ()) -> dict[str, str]:
-    """Returns {split: its list's path}, without the lists of one class; empty if there are no lists.
+    """Returns {split: its list's path}, without the lists of one class; empty if there are no
+    lists.
 
-    Lists are ImageSets/Main/NAME.txt, or else, at the top of the folder, trainval.txt and usual names of splits.
+    Lists are ImageSets/Main/NAME.txt, or else, at the top of the folder, trainval.txt and usual
+    names of splits.
 
     Args:
       root: the folder.
@@ -106,15 +110,17 @@ def lists(root: str, class_names: Sequence[str], files: Iterable[str] = ()) -> d
 
 
 def parse(text: bytes) -> Annotation:
-    """Reads an annotation. An object without a name or a number has a box of NaN, which is no error.
+    """Reads an annotation. An object without a name or a number has a box of NaN, which is no
+    error.
 
     Boxes are in pixels, counted from 1, the last pixel included.
 
-    Namespaces, prefixes and capitals of tags do not matter. Names are put into Unicode's composed form: letters that
-    look the same are the same class.
+    Namespaces, prefixes and capitals of tags do not matter. Names are put into Unicode's composed
+    form: letters that look the same are the same class.
 
     Raises:
-      ValueError: it is not XML, or XML of another kind, or declares entities, a few of which can fill the memory.
+      ValueError: it is not XML, or XML of another kind, or declares entities, a few of which can
+        fill the memory.
     """
     try:
         root = _tree(text)

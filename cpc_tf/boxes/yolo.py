@@ -1,4 +1,6 @@
-"""`yolo:PATH`: images and YOLO's text files, a line `CLASS X Y WIDTH HEIGHT` for each box; data.yaml beside them."""
+"""`yolo:PATH`: images and YOLO's text files, a line `CLASS X Y WIDTH HEIGHT` for each box;
+data.yaml beside them.
+"""
 
 from __future__ import annotations
 
@@ -62,14 +64,14 @@ class TextLines(NamedTuple):
 def read(data: DataConfig) -> Annotated:
     """Returns the images and annotations of --dataset=yolo:PATH.
 
-    The splits are what data.yaml says of train, val and test (folders or lists); else lists train.txt and the like at
-    the top; else folders; else there is only `train`, all images. The classes are those with boxes, sorted by name;
-    without a list of names a class is called by its number. Images without a text file are negatives. Polygons become
-    the boxes around them.
+    The splits are what data.yaml says of train, val and test (folders or lists); else lists
+    train.txt and the like at the top; else folders; else there is only `train`, all images. The
+    classes are those with boxes, sorted by name; without a list of names a class is called by its
+    number. Images without a text file are negatives. Polygons become the boxes around them.
 
     Raises:
-      ConfigError: no such folder, no images in it, boxes in pixels, no single list of names, or more than 1 % of the
-        boxes have a class that it does not name.
+      ConfigError: no such folder, no images in it, boxes in pixels, no single list of names, or
+        more than 1 % of the boxes have a class that it does not name.
     """
     root = walk.folder_at(data.ref.path, data.flag)
     images = layout.images(root)
@@ -111,8 +113,9 @@ def parse(text: bytes, keypoints: bool = False) -> TextLines:
     """Reads a text file. A line without four sound numbers has a box of NaN, and is no error.
 
     Args:
-      text: the content; a line is `CLASS X Y WIDTH HEIGHT`, the box's centre and size, perhaps with a score behind, or
-        `CLASS X Y X Y X Y ...`, the corners of a polygon, all in parts of the image.
+      text: the content; a line is `CLASS X Y WIDTH HEIGHT`, the box's centre and size, perhaps with
+        a score behind, or `CLASS X Y X Y X Y ...`, the corners of a polygon, all in parts of the
+        image.
       keypoints: whether numbers behind the first four are keypoints.
 
     Raises:
@@ -178,7 +181,9 @@ def _texts(root: str, images: Mapping[str, str]) -> list[str]:
 def _parts(
     root: str, images: Mapping[str, str], splits: Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
-    """Returns {split: keys} of the folders and lists that data.yaml names; {} if none of them is there."""
+    """Returns {split: keys} of the folders and lists that data.yaml names; {} if none of them is
+    there.
+    """
     parts = {}
     for split, places in splits.items():
         keys: list[str] = []
@@ -233,7 +238,8 @@ class Description(NamedTuple):
 
 
 def read_names(root: str) -> Description:
-    """Finds the names of the classes: in data.yaml or the only other YAML file at the top, else in lists.
+    """Finds the names of the classes: in data.yaml or the only other YAML file at the top, else in
+    lists.
 
     Raises:
       ConfigError: a file cannot be read, or several may be meant.
@@ -287,8 +293,8 @@ def parse_yaml(text: str) -> dict[str, list[tuple[str, str]]]:
     """Reads a data.yaml, all values as texts.
 
     Returns:
-      {key at the top: items}; an item is (key, value). Items of a list have their numbers as keys, and a value alone is
-      the item '0'. What is neither is left out.
+      {key at the top: items}; an item is (key, value). Items of a list have their numbers as keys,
+      and a value alone is the item '0'. What is neither is left out.
 
     Raises:
       ValueError: it is no YAML.
@@ -311,7 +317,8 @@ def _places(root: str, items: list[tuple[str, str]]) -> Iterator[str]:
         place = place.replace("\\", "/")
         place = place[len(root) :] if place.startswith(f"{root}/") else place
         parts = [part for part in place.split("/") if part not in ("", ".", "..")]
-        # Some are written from folders above the root. `images` alone is no end of train/images: it may hold all.
+        # Some are written from folders above the root. `images` alone is no end of train/images: it
+        # may hold all.
         for start in range(len(parts)):
             end = parts[start:]
             if start and all(layout.kind([part]) for part in end):

@@ -1,4 +1,6 @@
-"""What a classifier of some labels is worth: the one place where `cpc-tf classify` and the label page learn it."""
+"""What a classifier of some labels is worth: the one place where `cpc-tf classify` and the label
+page learn it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Accuracy(NamedTuple):
         )
 
     def conflicts(self, labels: np.ndarray) -> list[tuple[int, int]]:
-        """Returns the examples whose labels differ from those of a nearly equal one before them, and that one."""
+        """Returns the examples whose labels differ from those of a nearly equal one before them,
+        and that one.
+        """
         pairs = []
         _, first, number = np.unique(self.near, return_index=True, return_inverse=True)
         for index, earlier in enumerate(first[number].tolist()):
@@ -60,8 +64,8 @@ def judge(
     Args:
       examples: labelled by people; accepted guesses are none.
       kind: single-label or multi-label.
-      drawn: bool [N]: which are of the random sample of the label page. From `random_sample.LEAST` of them on the
-        figures are about these; else about all examples.
+      drawn: bool [N]: which are of the random sample of the label page. From `random_sample.LEAST`
+        of them on the figures are about these; else about all examples.
       balanced, seed, progress: as in `logistic.validate`.
 
     Returns:

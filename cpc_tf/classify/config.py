@@ -1,13 +1,15 @@
-"""Says what is on images, from a few labels, in a minute: a logistic regression on the features of an encoder.
+"""Says what is on images, from a few labels, in a minute: a logistic regression on the features of
+an encoder.
 
     cpc-tf classify --labelled=my_pictures --labels=labels.csv
     cpc-tf classify --labelled=my_pictures --labels=labels.csv --workdir=runs/mine/classify \\
       --pictures=new_pictures --output=predictions.csv --sheet=sheet.png
     cpc-tf classify --labelled=my_pictures --labels=labels.csv --workdir=runs/mine/classify --curve
 
-The classifier is trained on all labels of people; its accuracy is estimated by cross-validation. The workdir gets
-the classifier as a module (classifier/), result.json, and the prediction of each tested image by classifiers that had
-not learned it (predictions.csv). A second run in the same workdir, with more labels, replaces them.
+The classifier is trained on all labels of people; its accuracy is estimated by cross-validation.
+The workdir gets the classifier as a module (classifier/), result.json, and the prediction of each
+tested image by classifiers that had not learned it (predictions.csv). A second run in the same
+workdir, with more labels, replaces them.
 """
 
 from __future__ import annotations

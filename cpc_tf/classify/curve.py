@@ -1,4 +1,6 @@
-"""The label curve of `cpc-tf classify --curve`: accuracy by the number of labels, beside what needs no pre-training."""
+"""The label curve of `cpc-tf classify --curve`: accuracy by the number of labels, beside what needs
+no pre-training.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,12 @@ def label_curve(
     workdir: Workdir,
     advance: Callable[[int, int], None],
 ) -> list[dict[str, Any]]:
-    """Measures classifiers of 10, 20, 50, ... labels, three draws of each; writes curve.csv and curve.png.
+    """Measures classifiers of 10, 20, 50, ... labels, three draws of each; writes curve.csv and
+    curve.png.
 
-    In each draw a fifth of the labelled images is the test, and labels are drawn from the rest at random. All three
-    kinds of features have the same draws and the usual strength of the regularization, and learn from labels alone.
+    In each draw a fifth of the labelled images is the test, and labels are drawn from the rest at
+    random. All three kinds of features have the same draws and the usual strength of the
+    regularization, and learn from labels alone.
 
     Args:
       config: settings of the run.
@@ -105,7 +109,9 @@ def label_curve(
 
 
 def _sizes(most: int) -> list[int]:
-    """Returns 10, 20, 50, 100, ... up to `most`, and `most` itself if it is clearly more than the last."""
+    """Returns 10, 20, 50, 100, ... up to `most`, and `most` itself if it is clearly more than the
+    last.
+    """
     sizes = []
     for power in range(1, 7):
         sizes += [10**power, 2 * 10**power, 5 * 10**power]

@@ -1,7 +1,8 @@
-"""Which images belong together, and the folds of cross-validation: the one place where labelled images are divided.
+"""Which images belong together, and the folds of cross-validation: the one place where labelled
+images are divided.
 
-What belongs together is on one side of every division. A classifier that learned a copy of an image recognizes it, and
-that says nothing about new images.
+What belongs together is on one side of every division. A classifier that learned a copy of an image
+recognizes it, and that says nothing about new images.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from scipy.sparse.csgraph import connected_components
 
 FOLDS = 5
 LEAST = 3  # groups of a class, so that a fold learns from two when the third is tested
-# Images whose standardized features are closer than this part of the median distance within a class are nearly the
-# same. Of imagenette, blood cells, digits and textures no two different images are closer than 0.33; two brightnesses
-# of one image of imagenette have a distance of 0.05 to 0.22 (docs/notebook/2026-11-28-honest.md).
+# Images whose standardized features are closer than this part of the median distance within a class
+# are nearly the same. Of imagenette, blood cells, digits and textures no two different images are
+# closer than 0.33; two brightnesses of one image of imagenette have a distance of 0.05 to 0.22
+# (docs/notebook/2026-11-28-honest.md).
 NEAR = 0.25
 _FEWEST = 32  # features; in fewer dimensions different images are close by chance
 ROUNDING = 1e-4  # a deviation of the features that is smaller, relative to their size, is rounding
@@ -28,8 +30,8 @@ _LEAST_MEDIAN = (
 def standardized(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the mean [D] and the scale [D] by which features [N, D] are standardized, float64.
 
-    A feature that hardly varies beside the others is not enlarged to their size: it would be rounding, or would explode
-    on an image in which it does vary.
+    A feature that hardly varies beside the others is not enlarged to their size: it would be
+    rounding, or would explode on an image in which it does vary.
     """
     mean = features.mean(0, dtype=np.float64)
     deviation = features.std(0, dtype=np.float64)
@@ -39,17 +41,19 @@ def standardized(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def nearly_the_same(features: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Returns which images are nearly the same, such as copies with equal pixels or brightnesses of one image.
+    """Returns which images are nearly the same, such as copies with equal pixels or brightnesses of
+    one image.
 
-    They are much closer to each other than images of one class are. What is close beside other classes only, such as
-    parts before one camera, is not the same.
+    They are much closer to each other than images of one class are. What is close beside other
+    classes only, such as parts before one camera, is not the same.
 
     Args:
       features: of N images, [N, D].
       classes: of these, int [N].
 
     Returns:
-      int [N]: the same number for images that are nearly the same, directly or by others between them.
+      int [N]: the same number for images that are nearly the same, directly or by others between
+      them.
     """
     count, width = features.shape
     mean, scale = standardized(features)
@@ -70,7 +74,9 @@ def nearly_the_same(features: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def _median_distance(points: np.ndarray, classes: np.ndarray) -> float:
-    """Returns the median of the squared distances of images of one class; of all if no class has two."""
+    """Returns the median of the squared distances of images of one class; of all if no class has
+    two.
+    """
     random = np.random.default_rng(0)
     distances = []
     for of_class in (classes, np.zeros(len(classes), np.int64)):
@@ -104,7 +110,9 @@ def _connected(starts: np.ndarray, ends: np.ndarray, count: int) -> np.ndarray:
 
 
 def can_divide(strata: np.ndarray, groups: np.ndarray) -> bool:
-    """Returns whether at least half of the images are of classes with LEAST groups, so that folds say something."""
+    """Returns whether at least half of the images are of classes with LEAST groups, so that folds
+    say something.
+    """
     enough = np.array([of_class >= LEAST for of_class in _groups_of(strata, groups)])
     return bool(enough[np.unique(strata, return_inverse=True)[1]].mean() >= 0.5)
 
@@ -112,10 +120,12 @@ def can_divide(strata: np.ndarray, groups: np.ndarray) -> bool:
 def divide(
     strata: np.ndarray, groups: np.ndarray, seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Divides labelled images into folds, each of which is tested by a classifier that learned the others.
+    """Divides labelled images into folds, each of which is tested by a classifier that learned the
+    others.
 
-    The groups of every class are dealt out alike, so classes of equal size keep equal numbers in what a fold learns.
-    Where they differ by one image, the class that is tested has fewer to learn from, and looks worse than it is.
+    The groups of every class are dealt out alike, so classes of equal size keep equal numbers in
+    what a fold learns. Where they differ by one image, the class that is tested has fewer to learn
+    from, and looks worse than it is.
 
     Args:
       strata: the class of each image, int [N].
@@ -123,8 +133,9 @@ def divide(
       seed: of the division.
 
     Returns:
-      (rows to learn from, rows to test) of each fold, int64. Any beginning of the rows to learn from has that part of
-      each class. There are FOLDS folds, or as many as the class with the most groups has groups.
+      (rows to learn from, rows to test) of each fold, int64. Any beginning of the rows to learn
+      from has that part of each class. There are FOLDS folds, or as many as the class with the most
+      groups has groups.
     """
     random = np.random.default_rng(seed)
     _, first, group_of = np.unique(groups, return_index=True, return_inverse=True)

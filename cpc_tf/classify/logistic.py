@@ -1,7 +1,9 @@
-"""Logistic regression on features: its strength, accuracy and temperature come from one cross-validation.
+"""Logistic regression on features: its strength, accuracy and temperature come from one
+cross-validation.
 
-With few labels, unlabelled images can help by self-training (Scudder 1965): the classifier is trained again with its
-own most confident predictions as labels, for some rounds. Cross-validation decides whether it is used.
+With few labels, unlabelled images can help by self-training (Scudder 1965): the classifier is
+trained again with its own most confident predictions as labels, for some rounds. Cross-validation
+decides whether it is used.
 """
 
 from __future__ import annotations
@@ -21,15 +23,18 @@ from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.evaluation.scores import fitted_temperature, probabilities
 
 REPEATS = 3  # of cross-validation, with another division each
-# The variance of an accuracy by cross-validation is this much larger than that of a test on as many images, since its
-# classifiers learned from each other's tests: the mean of 20 measurements (docs/notebook/2026-11-28-honest.md).
+# The variance of an accuracy by cross-validation is this much larger than that of a test on as many
+# images, since its classifiers learned from each other's tests: the mean of 20 measurements
+# (docs/notebook/2026-11-28-honest.md).
 INFLATION = 1.3
-FEW = 1000  # labels; with more, one round of cross-validation is precise enough and self-training brings nothing
+# labels; with more, one round of cross-validation is precise enough and self-training brings
+# nothing
+FEW = 1000
 # Inverse strengths of regularization that are tried, for features of mean square 1.
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 USUAL = 10.0  # the default, unless another one is better by more than a standard error
-# Self-training: its rounds, the fraction of the unlabelled images that a round uses, their weight relative to that of
-# labelled ones, and the number of principal components.
+# Self-training: its rounds, the fraction of the unlabelled images that a round uses, their weight
+# relative to that of labelled ones, and the number of principal components.
 ROUNDS = 3
 SUREST = 0.5
 PSEUDO_WEIGHT = 0.3
@@ -78,11 +83,11 @@ class Validated(NamedTuple):
     """What cross-validation tells.
 
     Attributes:
-      strength: inverse strength of the regularization: `USUAL`, or the one with the least cross-entropy of the
-        calibrated logits if that is lower by more than a standard error.
+      strength: inverse strength of the regularization: `USUAL`, or the one with the least
+        cross-entropy of the calibrated logits if that is lower by more than a standard error.
       self_training: whether images without labels lower that cross-entropy.
-      logits: out-of-fold, float32 [N, classes]: of each image the mean, over the repeats, of the logits by
-        classifiers that were not trained on it.
+      logits: out-of-fold, float32 [N, classes]: of each image the mean, over the repeats, of the
+        logits by classifiers that were not trained on it.
       halved: the same by classifiers trained on half as many labels.
       temperature: what the logits are divided by before they become probabilities.
       folds, repeats: into how many parts the images were divided, and how often.
@@ -100,7 +105,8 @@ class Validated(NamedTuple):
 def fit(
     examples: Examples, strength: float, balanced: bool = False, self_training: bool = False
 ) -> Linear:
-    """Returns the logistic regression of all examples: softmax, or a sigmoid a class where labels are multi-label.
+    """Returns the logistic regression of all examples: softmax, or a sigmoid a class where labels
+    are multi-label.
 
     Args:
       examples: to learn from, of two classes or more.
@@ -127,11 +133,12 @@ def validate(
 ) -> Validated | None:
     """Chooses strength and self-training by repeated cross-validation; see `Validated`.
 
-    All labels must be by people. An accepted guess carries the label of a held-out image back into the folds, since
-    the classifier that made the guess had learned that image.
+    All labels must be by people. An accepted guess carries the label of a held-out image back into
+    the folds, since the classifier that made the guess had learned that image.
 
     Args:
-      examples: to learn from and to hold out in turn; `groups` tells which belong together, see `folds.joined`.
+      examples: to learn from and to hold out in turn; `groups` tells which belong together, see
+        `folds.joined`.
       kind: single-label or multi-label.
       balanced: as in `fit`.
       seed: of the folds.
@@ -150,7 +157,9 @@ def validate(
     space = _Space(examples.features, examples.unlabelled)
 
     def held_out(strength: float, self_training: bool, part: float = 1.0) -> np.ndarray:
-        """Returns mean logits float32 [N, classes] by classifiers that learned from this part of the other folds."""
+        """Returns mean logits float32 [N, classes] by classifiers that learned from this part of
+        the other folds.
+        """
         logits = np.zeros([len(strata), examples.classes], np.float32)
         for learned, tested in itertools.chain(*divisions):
             some = learned[: max(1, round(part * len(learned)))]
@@ -168,7 +177,9 @@ def validate(
         return logits / repeats
 
     def tried(strength: float, self_training: bool = False) -> tuple[np.ndarray, Validated]:
-        """Returns the cross-entropy of each image, [N], and the outcome, in which `halved` is not yet filled in."""
+        """Returns the cross-entropy of each image, [N], and the outcome, in which `halved` is not
+        yet filled in.
+        """
         logits = held_out(strength, self_training)
         choices, truth = kind.choices(logits, examples.labels)
         temperature = fitted_temperature(choices, truth)
@@ -204,7 +215,9 @@ def validate(
 
 
 def _clearly_less(losses: np.ndarray, others: np.ndarray) -> bool:
-    """Returns whether losses [N] are less than others of the same images by more than a standard error."""
+    """Returns whether losses [N] are less than others of the same images by more than a standard
+    error.
+    """
     gains = others - losses
     return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
 
@@ -229,7 +242,8 @@ class Forecast(NamedTuple):
 
 
 def forecast(right: np.ndarray, halved: np.ndarray) -> Forecast:
-    """Extends the learning curve from half of the labels to all of them by as much again, as a power law.
+    """Extends the learning curve from half of the labels to all of them by as much again, as a
+    power law.
 
     The error then falls by the same factor with each doubling (Hestness et al. 2017).
 
@@ -248,11 +262,12 @@ def forecast(right: np.ndarray, halved: np.ndarray) -> Forecast:
 
 
 class _Space:
-    """Standardized features, divided by sqrt(D), in the coordinates in which the regression is solved.
+    """Standardized features, divided by sqrt(D), in the coordinates in which the regression is
+    solved.
 
-    With fewer examples than features they are projected onto the span of the examples. That changes nothing, since the
-    weights of a regularized regression are a combination of the examples, and is quicker. With unlabelled examples they
-    are projected onto the first principal components.
+    With fewer examples than features they are projected onto the span of the examples. That changes
+    nothing, since the weights of a regularized regression are a combination of the examples, and is
+    quicker. With unlabelled examples they are projected onto the first principal components.
 
     Attributes:
       coordinates: of the labelled ones, [N, R], float32 if R = D, else float64.
@@ -300,7 +315,9 @@ def _principal_axes(standard: np.ndarray) -> np.ndarray:
 
 
 def _rank(values: np.ndarray) -> int:
-    """Returns how many of singular or eigenvalues, the largest first, are no rounding; at least one."""
+    """Returns how many of singular or eigenvalues, the largest first, are no rounding; at least
+    one.
+    """
     return max(1, int(np.sum(values > 1e-9 * values[0])))
 
 
@@ -312,12 +329,14 @@ def _self_trained(
     strength: float,
     balanced: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns weights and bias as `_solve` does, after rounds of self-training on the unlabelled examples."""
+    """Returns weights and bias as `_solve` does, after rounds of self-training on the unlabelled
+    examples.
+    """
     weights, bias = _solve(coordinates, labels, classes, strength, balanced)
     for _ in range(ROUNDS):
         shares = probabilities(unlabelled @ weights + bias)
-        # Sharpened and balanced over the classes, else a class that is predicted often absorbs the others (Xie et al.
-        # 2016).
+        # Sharpened and balanced over the classes, else a class that is predicted often absorbs the
+        # others (Xie et al. 2016).
         target = shares**2 / shares.sum(0)
         target /= target.sum(1, keepdims=True)
         surest = np.argsort(-target.max(1), kind="stable")[: round(SUREST * len(unlabelled))]
@@ -338,7 +357,9 @@ def _solve(
     balanced: bool,
     importance: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns weights [R, classes] and bias [classes]. A class without examples gets a small, fixed logit."""
+    """Returns weights [R, classes] and bias [classes]. A class without examples gets a small, fixed
+    logit.
+    """
     options = {
         "C": strength,
         "max_iter": _ITERATIONS,

@@ -1,7 +1,9 @@
-"""The random sample of the label page: a quarter of all images, on which no choice of the page depends.
+"""The random sample of the label page: a quarter of all images, on which no choice of the page
+depends.
 
-It follows from the names of the images alone, so `cpc-tf classify` finds it again in a table that the page wrote. An
-accuracy on it is that of new images; the other labelled images were chosen, many because they are hard.
+It follows from the names of the images alone, so `cpc-tf classify` finds it again in a table that
+the page wrote. An accuracy on it is that of new images; the other labelled images were chosen, many
+because they are hard.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ LEAST = 10  # images of it with a label, below which no accuracy is stated
 
 
 def of(names: Sequence[str], seed: int) -> np.ndarray:
-    """Returns a random quarter of all images in a random order, which depends on the names alone: int64 [S]."""
+    """Returns a random quarter of all images in a random order, which depends on the names alone:
+    int64 [S].
+    """
     keys = [
         hashlib.sha256(f"{seed}\n{name}".encode(errors="surrogateescape")).digest()
         for name in names

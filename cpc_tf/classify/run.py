@@ -1,7 +1,8 @@
-"""The logistic regression of `cpc-tf classify`: encode, cross-validate, train on all labels, write the run.
+"""The logistic regression of `cpc-tf classify`: encode, cross-validate, train on all labels, write
+the run.
 
-The encoder stays as it is, so that each image is encoded once. What the classifier is worth is told by
-cross-validation: each image is judged by classifiers that have not seen it.
+The encoder stays as it is, so that each image is encoded once. What the classifier is worth is told
+by cross-validation: each image is judged by classifiers that have not seen it.
 """
 
 from __future__ import annotations
@@ -94,10 +95,11 @@ def learn(config: ClassifyConfig, workdir: Workdir | None, tell: Tell) -> dict[s
 def by_people(
     examples: Examples, accepted: np.ndarray, config: ClassifyConfig, kind: LabelKind
 ) -> Examples:
-    """Returns the examples with labels of people; images of accepted guesses are among those without labels.
+    """Returns the examples with labels of people; images of accepted guesses are among those
+    without labels.
 
-    A guess says what a classifier of these labels believed already. Learned as a label it would carry that into the
-    folds, and the stated accuracy would be too high.
+    A guess says what a classifier of these labels believed already. Learned as a label it would
+    carry that into the folds, and the stated accuracy would be too high.
 
     Raises:
       ConfigError: people gave labels of fewer than two classes.
@@ -124,7 +126,9 @@ def by_people(
 
 @contextlib.contextmanager
 def _clocked(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields a function (done, total) that sets the progress, which is shown with the time left if it takes long."""
+    """Yields a function (done, total) that sets the progress, which is shown with the time left if
+    it takes long.
+    """
     progress = Progress(0)
 
     def advance(done: int, of: int) -> None:
@@ -136,7 +140,9 @@ def _clocked(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Source | None:
-    """Returns the unlabelled images for self-training; None if there are none, or enough labelled ones."""
+    """Returns the unlabelled images for self-training; None if there are none, or enough labelled
+    ones.
+    """
     if (
         not config.most_unlabelled
         or kind is not label_kinds.SINGLE_LABEL
@@ -160,7 +166,9 @@ def _unlabelled(config: ClassifyConfig, source: Source, kind: LabelKind) -> Sour
 
 
 def _encoded(encoder: Encoder, source: Source, batch_size: int) -> np.ndarray:
-    """Returns the features float32 [N, D] of all images of a source; those of files in a folder are cached."""
+    """Returns the features float32 [N, D] of all images of a source; those of files in a folder are
+    cached.
+    """
     if not isinstance(source, folder.FolderSource):
         with _clocked("encoding images") as advance:
             return encoder.encode_source(
@@ -186,7 +194,8 @@ def _learned(
     kind: LabelKind,
     rows: np.ndarray,
 ) -> tuple[dict[str, Any], logistic.Linear, str]:
-    """Returns the content of result.json, the classifier of all labels of people, and the content of predictions.csv.
+    """Returns the content of result.json, the classifier of all labels of people, and the content
+    of predictions.csv.
 
     `rows` are the examples among the images of the source.
     """
@@ -261,7 +270,9 @@ def _learned(
 
 
 def _drawn(source: Source, rows: np.ndarray) -> np.ndarray | None:
-    """Returns which of some images of a source the label page drew at random, bool [rows]; None if it drew none."""
+    """Returns which of some images of a source the label page drew at random, bool [rows]; None if
+    it drew none.
+    """
     if not isinstance(source, folder.FolderSource) or not source.table.by_page:
         return None
     sample = random_sample.of(source.table.names.tolist(), LABEL_SEED)
@@ -270,7 +281,9 @@ def _drawn(source: Source, rows: np.ndarray) -> np.ndarray | None:
 
 
 def _not_learned(examples: Examples, judged: Accuracy, class_names: Sequence[str]) -> list[str]:
-    """Returns the classes whose images are all of one group: they are never learned when they are tested."""
+    """Returns the classes whose images are all of one group: they are never learned when they are
+    tested.
+    """
     names = []
     if examples.labels.ndim > 1:
         return names
@@ -361,7 +374,9 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
 def _write(
     workdir: Workdir, result: dict[str, Any], classifier: logistic.Linear, predictions: str
 ) -> dict[str, Any]:
-    """Writes the files of a run, in place of those of an earlier one, and returns the content of result.json."""
+    """Writes the files of a run, in place of those of an earlier one, and returns the content of
+    result.json.
+    """
     stream = io.BytesIO()
     np.savez(stream, **classifier._asdict())
     workdir.begin(0)

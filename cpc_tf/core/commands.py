@@ -1,4 +1,6 @@
-"""The table of commands: what each does, its settings and its function, which is imported when it runs."""
+"""The table of commands: what each does, its settings and its function, which is imported when it
+runs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ class Command(NamedTuple):
 
     name: str
     what: str  # what it does, in the help of `cpc-tf`
-    settings: str  # 'module:class', free of TensorFlow; the module's docstring is the beginning of `--help`
+    # 'module:class', free of TensorFlow; the module's docstring is the beginning of `--help`
+    settings: str
     function: str  # 'module:function', which gets the settings
     trains: bool = False  # whether it is a task: a training with a --workdir and a result.json
 
@@ -27,7 +30,9 @@ class Command(NamedTuple):
         return pkgutil.resolve_name(self.function)
 
     def __call__(self, config: Any) -> Any:
-        """Runs it. Raises ConfigError if something that it needs is not named, and what its function raises."""
+        """Runs it. Raises ConfigError if something that it needs is not named, and what its
+        function raises.
+        """
         config.check_complete()
         return self.run(config)
 

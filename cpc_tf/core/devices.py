@@ -1,4 +1,5 @@
-"""The devices of a run: one line that names them, and what to do about a GPU that TensorFlow does not use.
+"""The devices of a run: one line that names them, and what to do about a GPU that TensorFlow does
+not use.
 
 python -m cpc_tf.core.devices    # computes on each GPU, or says why there is none
 """
@@ -23,7 +24,8 @@ _CPUINFO = "/proc/cpuinfo"
 def describe(
     strategy: tf.distribute.Strategy, precision: str = "float32", xla: bool = False
 ) -> str:
-    """Returns the first line of a run, e.g. "devices: 2 GPUs (NVIDIA L4); precision bfloat16; XLA on".
+    """Returns the first line of a run, e.g. "devices: 2 GPUs (NVIDIA L4); precision bfloat16; XLA
+    on".
 
     Args:
       strategy: of the run.
@@ -57,7 +59,8 @@ def describe(
 
 
 def unused_gpu() -> str:
-    """Returns a warning if there is an NVIDIA driver and TensorFlow finds no GPU; else an empty string.
+    """Returns a warning if there is an NVIDIA driver and TensorFlow finds no GPU; else an empty
+    string.
 
     Whoever hides the GPUs with an empty CUDA_VISIBLE_DEVICES, or with -1, is not warned.
     """
@@ -71,7 +74,9 @@ def unused_gpu() -> str:
 
 
 def slow_precision(strategy: tf.distribute.Strategy, precision: str) -> str:
-    """Returns a warning if a run computes on a CPU that emulates its 16-bit precision; else an empty string."""
+    """Returns a warning if a run computes on a CPU that emulates its 16-bit precision; else an
+    empty string.
+    """
     specs = [tf.DeviceSpec.from_string(name) for name in strategy.extended.worker_devices]
     has = _processor_flags()
     on_cpu = all(spec.device_type == "CPU" for spec in specs)
@@ -109,7 +114,9 @@ def cores() -> list[int]:
 
 
 def compute_on(device: str) -> None:
-    """Multiplies two matrices on a device, compiled by XLA as training is. Raises RuntimeError if that fails."""
+    """Multiplies two matrices on a device, compiled by XLA as training is. Raises RuntimeError if
+    that fails.
+    """
     # exp, too: XLA needs CUDA's compiler and its library of functions for it.
     product = tf.function(lambda a, b: tf.exp(tf.matmul(a, b)), jit_compile=True, autograph=False)
     try:
@@ -129,7 +136,9 @@ def compute_on(device: str) -> None:
 
 
 def main() -> None:
-    """Computes on each GPU and prints a line for each; exits with a line that says what to do if that fails."""
+    """Computes on each GPU and prints a line for each; exits with a line that says what to do if
+    that fails.
+    """
     names = gpu_names()
     if not names:
         sys.exit(

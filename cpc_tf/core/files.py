@@ -1,4 +1,6 @@
-"""Reads and writes files on a disk or in a bucket, whole or not at all; remembers what was found out about files."""
+"""Reads and writes files on a disk or in a bucket, whole or not at all; remembers what was found
+out about files.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ def writing(path: str) -> Iterator[None]:
 def write_file(path: str, content: str | bytes) -> None:
     """Writes a file under a temporary name, then renames it. Raises NotWritten.
 
-    A link stays a link: the file behind it is replaced. A file that is replaced keeps its permissions.
+    A link stays a link: the file behind it is replaced. A file that is replaced keeps its
+      permissions.
     """
     target = path if "://" in path else os.path.realpath(path)
     temporary = f"{target}.{os.getpid()}.tmp"
@@ -111,7 +114,9 @@ def written_aside(path: str, flag: str, replaces: bool = False) -> Iterator[str]
 
 
 def _absent(folder: str) -> list[str]:
-    """Returns a folder and those above it, the deepest first, as far as they are not there; none in a bucket."""
+    """Returns a folder and those above it, the deepest first, as far as they are not there; none in
+    a bucket.
+    """
     absent = []
     while folder and "://" not in folder and not os.path.exists(folder):
         absent.append(folder)
@@ -129,7 +134,9 @@ def read_text(path: str) -> str:
 
 
 def read_json(path: str, kind: type = dict) -> Any:
-    """Returns the content of a JSON file. Raises ConfigError if it cannot be read or is not of this kind."""
+    """Returns the content of a JSON file. Raises ConfigError if it cannot be read or is not of this
+    kind.
+    """
     try:
         value = json.loads(read_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
@@ -142,9 +149,11 @@ def read_json(path: str, kind: type = dict) -> Any:
 
 
 def remove_leftovers(folder: str, pattern: str) -> None:
-    """Removes what killed runs left: the old files and folders whose whole names match a regular expression.
+    """Removes what killed runs left: the old files and folders whose whole names match a regular
+    expression.
 
-    Old means that nothing in it has changed for an hour. What cannot be removed stays, without an error.
+    Old means that nothing in it has changed for an hour. What cannot be removed stays, without an
+    error.
     """
     with contextlib.suppress(tf.errors.OpError, UnicodeError):
         for entry in tf.io.gfile.listdir(folder):
@@ -181,7 +190,8 @@ def reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def optional_picture(path: str) -> Iterator[str]:
-    """Gives a path to write an image to. A run does not need it: what the machine fails is a warning.
+    """Gives a path to write an image to. A run does not need it: what the machine fails is a
+    warning.
 
     That is an image that cannot be read, a missing font or a full disk. Other errors are raised.
     """
@@ -197,10 +207,11 @@ def optional_picture(path: str) -> Iterator[str]:
 
 
 def bytes_read() -> int | None:
-    """Returns the bytes that this process has read from files so far, as Linux counts them; None on other systems.
+    """Returns the bytes that this process has read from files so far, as Linux counts them; None on
+    other systems.
 
-    It counts what was asked for, whether it came from the disk or from memory, by all threads. What comes over the
-    network without a file, as from gs://, is not counted.
+    It counts what was asked for, whether it came from the disk or from memory, by all threads. What
+    comes over the network without a file, as from gs://, is not counted.
     """
     with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/io") as file:
         return int(file.readline().split()[1])  # 'rchar: N'
@@ -211,7 +222,9 @@ Findings = dict[str, np.ndarray]
 
 
 def cache_folder() -> str:
-    """Returns CPC_TF_CACHE, or the folder cpc_tf of XDG_CACHE_HOME, or ~/.cache/cpc_tf. It need not exist."""
+    """Returns CPC_TF_CACHE, or the folder cpc_tf of XDG_CACHE_HOME, or ~/.cache/cpc_tf. It need not
+    exist.
+    """
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.environ.get("CPC_TF_CACHE") or os.path.join(home, "cpc_tf")
 
@@ -231,7 +244,8 @@ def remember(
       kind: of the findings; a folder has its name.
       key: lines of all that the findings depend on, such as names, sizes and times of files.
       make: finds them out: {name: array}.
-      is_sound: called with the arrays that are remembered, by their names: whether they can be what `make` returns.
+      is_sound: called with the arrays that are remembered, by their names: whether they can be what
+        `make` returns.
       place: where findings are kept; empty: `cache_folder()`.
       again: what follows if they cannot be kept, for a warning.
     """

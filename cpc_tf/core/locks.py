@@ -27,8 +27,8 @@ def lock(file: IO, wait: bool = True) -> bool:
       wait: whether to wait for another process that holds it.
 
     Returns:
-      Whether other processes are kept out; False only without `wait`. Some network file systems have no locks: there
-      it is True, and a warning.
+      Whether other processes are kept out; False only without `wait`. Some network file systems
+      have no locks: there it is True, and a warning.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,10 +46,11 @@ def _warn_of_no_locks(path: str, why: str) -> None:
 
 @contextlib.contextmanager
 def locked(directory: str) -> Iterator[None]:
-    """Keeps other processes out of a directory, which is created if need be and removed if it stays empty.
+    """Keeps other processes out of a directory, which is created if need be and removed if it stays
+    empty.
 
-    On a disk the operating system holds the lock and releases it however the process ends. A bucket has no locks: a
-    second process gets a warning only, and so does the next one after a kill.
+    On a disk the operating system holds the lock and releases it however the process ends. A bucket
+    has no locks: a second process gets a warning only, and so does the next one after a kill.
 
     Raises:
       ConfigError: another process is at work there, or the directory cannot be written to.

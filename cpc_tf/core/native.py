@@ -1,7 +1,10 @@
-"""Native code: our C++ operations, functions that XLA compiles, and products in full float32 on every device.
+"""Native code: our C++ operations, functions that XLA compiles, and products in full float32 on
+every device.
 
-The system's compiler builds our operations on first use, in `files.cache_folder()`. A library's name holds TensorFlow's
-version and a hash of sources and flags: a change of any builds a new library, and no stale one is loaded.
+The system's compiler builds our operations on first use, in `files.cache_folder()`. A library's
+name holds TensorFlow's
+version and a hash of sources and flags: a change of any builds a new library, and no stale one is
+  loaded.
 """
 
 from __future__ import annotations
@@ -23,8 +26,9 @@ from cpc_tf.core import native
 from cpc_tf.core.files import cache_folder
 from cpc_tf.core.progress import waiting_for
 
-# No fused multiply-add, so that results round as in TensorFlow's separate operations and in PIL. The two -fno-... let
-# the compiler vectorise comparisons, floor and roots; they do not change values.
+# No fused multiply-add, so that results round as in TensorFlow's separate operations and in PIL.
+# The two -fno-... let the compiler vectorise comparisons, floor and roots; they do not change
+# values.
 FLAGS = (
     "-O3",
     "-shared",
@@ -35,7 +39,8 @@ FLAGS = (
     "-DNDEBUG",
 )
 
-# Name of operations that call Python, and so run only in the process that made them. Their errors have it in the text.
+# Name of operations that call Python, and so run only in the process that made them. Their errors
+# have it in the text.
 IN_PYTHON = "in_python"
 
 _SHARED = pathlib.Path(__file__).parent  # the folder of native.h
@@ -49,7 +54,8 @@ _ALLOWED = contextvars.ContextVar("allowed", default=False)
 def allowed(value: bool = True) -> Iterator[None]:
     """Allows our operations in place of TensorFlow's in what this thread traces inside the context.
 
-    They are not allowed elsewhere: an exported module must run without our libraries, and XLA cannot compile them.
+    They are not allowed elsewhere: an exported module must run without our libraries, and XLA
+      cannot compile them.
     """
     token = _ALLOWED.set(value)
     try:
@@ -64,7 +70,9 @@ def is_allowed() -> bool:
 
 
 def loaded() -> dict[str, str]:
-    """Returns {name: file} of the libraries that this process has loaded; equal files compute the same."""
+    """Returns {name: file} of the libraries that this process has loaded; equal files compute the
+    same.
+    """
     return dict(_LOADED)
 
 
@@ -148,7 +156,9 @@ _HIGHEST = bytes([0x0A, 2, 2, 2])
 
 @contextlib.contextmanager
 def tracing(compiled: bool) -> Iterator[None]:
-    """Declares whether XLA compiles what this thread traces inside the context; `matmul` and `native` depend on it."""
+    """Declares whether XLA compiles what this thread traces inside the context; `matmul` and
+    `native` depend on it.
+    """
     token = _COMPILED.set(compiled)
     try:
         with native.allowed(not compiled):
@@ -170,9 +180,10 @@ def jit(function: Callable) -> Callable:
 def matmul(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
     """Computes a times b transposed, and its gradients, in full float32 on every device.
 
-    XLA multiplies float32 in TF32 on NVIDIA's GPUs from Ampere on, and in a single bfloat16 pass on TPUs, unless a
-    product asks for more: this one asks for the precision HIGHEST. Without XLA, GPUs compute it in float64, since
-    TensorFlow can turn TF32 off only for all products and convolutions.
+    XLA multiplies float32 in TF32 on NVIDIA's GPUs from Ampere on, and in a single bfloat16 pass on
+    TPUs, unless a
+    product asks for more: this one asks for the precision HIGHEST. Without XLA, GPUs compute it in
+      float64, since TensorFlow can turn TF32 off only for all products and convolutions.
 
     Args:
       a: float32 [G, n, D].

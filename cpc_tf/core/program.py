@@ -30,7 +30,9 @@ Commands:
 
 
 def main(command: str = "") -> int:
-    """Runs the command line of this process, of `cpc-tf` or of a command alone, and returns its exit status."""
+    """Runs the command line of this process, of `cpc-tf` or of a command alone, and returns its
+    exit status.
+    """
     termination.watch()  # a signal ends it from here on, also during the imports that follow
     if sys.stdout:  # it may be closed
         sys.stdout = _Output(sys.stdout)
@@ -47,7 +49,8 @@ def run(words: Sequence[str]) -> int:
       words: of the command line, without the program's name.
 
     Returns:
-      The exit status: 2 if there is no such command or preset. A command of COMMANDS ends by SystemExit, as absl does.
+      The exit status: 2 if there is no such command or preset. A command of COMMANDS ends by
+        SystemExit, as absl does.
     """
     word, *others = words or ["--help"]
     try:
@@ -84,7 +87,9 @@ class NotPrinted(RunEnded):
 
 
 class _Output:
-    """Standard output, of which an error ends a command with one line; not if its reader has enough."""
+    """Standard output, of which an error ends a command with one line; not if its reader has
+    enough.
+    """
 
     def __init__(self, stream: TextIO):
         self._stream = stream
@@ -124,10 +129,11 @@ def _start(name: str, words: Sequence[str]) -> NoReturn:
 
 
 def quietly(load: Callable[[], Any]) -> None:
-    """Calls what imports TensorFlow with stderr put aside: from 2.16 on it writes notices at any TF_CPP_MIN_LOG_LEVEL.
+    """Calls what imports TensorFlow with stderr put aside: from 2.16 on it writes notices at any
+    TF_CPP_MIN_LOG_LEVEL.
 
-    They are shown if that is set to another level than 3. If `load` fails, what was written there is printed. If it
-    aborts, as on a CPU without the needed instructions, a traceback is.
+    They are shown if that is set to another level than 3. If `load` fails, what was written there
+    is printed. If it aborts, as on a CPU without the needed instructions, a traceback is.
     """
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") != "3":
         return load()

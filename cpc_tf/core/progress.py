@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-# Seconds after which a wait is named, after which its time is told, and between the lines that tell it again.
+# Seconds after which a wait is named, after which its time is told, and between the lines that tell
+# it again.
 _FIRST = 3
 _THEN = (10, 30)
 _waits: list[threading.Event] = []  # those under way: only the innermost one prints
@@ -36,7 +37,9 @@ class Progress:
         return time.monotonic() - self._created
 
     def update(self, done: int) -> None:
-        """Sets how many units are done. The clock starts at the first call: start-up does not count."""
+        """Sets how many units are done. The clock starts at the first call: start-up does not
+        count.
+        """
         self.done = done
         if self._first is None:
             self._first, self._start = done, time.monotonic()
@@ -61,9 +64,11 @@ class Progress:
 
 @contextlib.contextmanager
 def waiting_for(what: str, progress: Progress | None = None) -> Iterator[None]:
-    """Names on stderr what is waited for inside the context if that takes some seconds, and then tells the time.
+    """Names on stderr what is waited for inside the context if that takes some seconds, and then
+    tells the time.
 
-    The time left is that of `progress` as it is updated meanwhile; without one, the time so far is shown.
+    The time left is that of `progress` as it is updated meanwhile; without one, the time so far is
+    shown.
     """
     over = threading.Event()
     began = time.monotonic()

@@ -1,9 +1,11 @@
-"""Ends a program on a signal with one line: at once, or in training after the step under way was saved.
+"""Ends a program on a signal with one line: at once, or in training after the step under way was
+saved.
 
 The signals are SIGTERM, SIGINT (Ctrl-C) and SIGHUP (the terminal is gone).
 
-Python runs a handler only when its main thread comes back from C++, which can compile for minutes. In a program a
-thread waits for signals, too, and ends the process if the main thread does not within seconds. A program imports this
+Python runs a handler only when its main thread comes back from C++, which can compile for minutes.
+In a program a thread waits for signals, too, and ends the process if the main thread does not
+within seconds. A program imports this
 first: it imports nothing that takes time.
 """
 
@@ -23,14 +25,17 @@ _SIGNALS = (
     signal.SIGINT,
     *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []),
 )  # Windows has none
-_PATIENCE = 3.0  # seconds that the main thread has to end by itself, in which it removes its locks and scratch files
+# seconds that the main thread has to end by itself, in which it removes its locks and scratch files
+_PATIENCE = 3.0
 _HURRY = 0.5  # the same after a second signal
 _stderr: list[int] = []  # a copy of it, once signals are watched
 _said: list[str] = []  # the line, once it is printed
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal came outside of training. Not an Exception: nothing may handle it as a failure of its own."""
+    """A signal came outside of training. Not an Exception: nothing may handle it as a failure of
+    its own.
+    """
 
     def __init__(self, number: int):
         super().__init__(number)
@@ -63,7 +68,8 @@ def status_of(number: int) -> int:
 
 
 def watch() -> None:
-    """Makes signals end this process within seconds, with one line. For programs: it sets handlers of the process.
+    """Makes signals end this process within seconds, with one line. For programs: it sets handlers
+    of the process.
 
     Until `interrupting` the handler ends the process itself: nothing was begun.
     """
@@ -83,7 +89,8 @@ def interrupting() -> Iterator[list[int]]:
     """Makes the first signal raise Interrupted in the main thread.
 
     Yields:
-      A list to which the signals are added. Libraries in C++ can make another error of what is raised within them.
+      A list to which the signals are added. Libraries in C++ can make another error of what is
+      raised within them.
     """
     received: list[int] = []
 
@@ -98,7 +105,9 @@ def interrupting() -> Iterator[list[int]]:
 
 
 class Deferred:
-    """A context in which, from `begin` on, the first signal only sets `number`; a second one raises Interrupted."""
+    """A context in which, from `begin` on, the first signal only sets `number`; a second one raises
+    Interrupted.
+    """
 
     number = 0
 
@@ -124,7 +133,9 @@ class Deferred:
 
 
 def unhandled() -> contextlib.AbstractContextManager[None]:
-    """A context in which a signal ends the process as it does without handlers: at once, and without a line."""
+    """A context in which a signal ends the process as it does without handlers: at once, and
+    without a line.
+    """
     return _handling(signal.SIG_DFL)
 
 
@@ -139,7 +150,8 @@ def _handling(handler: Callable | signal.Handlers) -> Iterator[None]:
 
 
 def _handle(handler: Callable | signal.Handlers) -> dict:
-    """Sets a handler of the signals, except of those that are ignored, as with nohup. Returns the handlers before.
+    """Sets a handler of the signals, except of those that are ignored, as with nohup. Returns the
+    handlers before.
 
     In another thread than the main one, which Python lets have none, nothing is set.
     """
@@ -154,7 +166,9 @@ def _handle(handler: Callable | signal.Handlers) -> dict:
 
 
 def _leave_terminal(number: int) -> None:
-    """After SIGHUP, prints what goes to a terminal nowhere: it is gone, and an error would end the step under way."""
+    """After SIGHUP, prints what goes to a terminal nowhere: it is gone, and an error would end the
+    step under way.
+    """
     for stream in (1, 2) if number == getattr(signal, "SIGHUP", None) else ():
         with contextlib.suppress(OSError):
             if stat.S_ISCHR(os.fstat(stream).st_mode):
@@ -162,7 +176,9 @@ def _leave_terminal(number: int) -> None:
 
 
 def _end_if_nobody_does(pipe: int) -> NoReturn:
-    """Waits for signals, and ends the process some seconds after one for which the main thread should have ended it."""
+    """Waits for signals, and ends the process some seconds after one for which the main thread
+    should have ended it.
+    """
     received = 0
     while True:
         for number in os.read(pipe, 64):

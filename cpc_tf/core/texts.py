@@ -21,9 +21,11 @@ _SHOWN_LINE = 900
 # of a list of files
 _SHOWN_NAMES = 20
 _SHOWN_LETTERS = 600
-# Unicode categories: control characters, line ends, and surrogates, such as undecodable bytes of a command line.
+# Unicode categories: control characters, line ends, and surrogates, such as undecodable bytes of a
+# command line.
 _NO_TEXT = ("Cc", "Zl", "Zp", "Cs")
-# What a spreadsheet runs as a formula (the last four in East Asian width), perhaps behind apostrophes, and numbers.
+# What a spreadsheet runs as a formula (the last four in East Asian width), perhaps behind
+# apostrophes, and numbers.
 _FORMULA = re.compile(r"'*\s*[=@+\-\uff0b\uff0d\uff1d\uff20]")
 _NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)? ?%?")
 _QUOTED = re.compile(
@@ -43,7 +45,9 @@ def escaped(text: str) -> str:
 
 
 def written(text: str) -> str:
-    """Returns the text as a file in UTF-8 can have it: with undecodable bytes escaped, and nothing else."""
+    """Returns the text as a file in UTF-8 can have it: with undecodable bytes escaped, and nothing
+    else.
+    """
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -68,7 +72,8 @@ def listed(names: Sequence[str]) -> str:
 def csv_lines(rows: Iterable[Iterable[Any]], delimiter: str = ",", end: str = "\n") -> str:
     """Returns rows of cells as lines of CSV.
 
-    An apostrophe is put before texts, such as names of files, that a spreadsheet would run as a formula.
+    An apostrophe is put before texts, such as names of files, that a spreadsheet would run as a
+    formula.
 
     Args:
       rows: of cells.
@@ -108,7 +113,9 @@ def one_line(message: str) -> str:
 
 
 def wrong_text(text: str, path: bool = False) -> str:
-    """Returns what a text must be; '' if it fits a line of run.flags and, for a path, TensorFlow can use it."""
+    """Returns what a text must be; '' if it fits a line of run.flags and, for a path, TensorFlow
+    can use it.
+    """
     if any(unicodedata.category(letter) in _NO_TEXT for letter in text):
         return "text without control characters"
     if text != text.strip():

@@ -23,9 +23,10 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
     """Opens the images of a dataset, which is prepared if needed.
 
     Args:
-      data: its `dataset` is 'photos', 'photos/N' (N crops in its split `unlabelled`), 'folder:PATH', 'voc:PATH',
-        'coco:PATH', 'yolo:PATH' or 'csv:PATH' (their images without labels), or the name of a TFDS builder. Its
-        `labelled` and `unlabelled` are folders instead; with `unlabelled` there are no labels.
+      data: its `dataset` is 'photos', 'photos/N' (N crops in its split `unlabelled`),
+        'folder:PATH', 'voc:PATH', 'coco:PATH', 'yolo:PATH' or 'csv:PATH' (their images without
+        labels), or the name of a TFDS builder. Its `labelled` and `unlabelled` are folders instead;
+        with `unlabelled` there are no labels.
       split: TFDS syntax such as 'train[:10%]'; of folders with boxes a list or folder.
       split_flag: the flag that `split` came from.
 
@@ -60,7 +61,8 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
 
 
 def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:
-    """Opens the images with labels on which pre-training is looked at; None if --unlabelled is all there is.
+    """Opens the images with labels on which pre-training is looked at; None if --unlabelled is all
+    there is.
 
     Args:
       data: the settings of the run.
@@ -88,7 +90,9 @@ def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
 
 
 class Pair(NamedTuple):
-    """The training and test examples of a classifier, lines for the user about all, and those to select settings on."""
+    """The training and test examples of a classifier, lines for the user about all, and those to
+    select settings on.
+    """
 
     source: Source
     test_source: Source
@@ -97,10 +101,12 @@ class Pair(NamedTuple):
 
 
 def open_pair(data: DataConfig, test_split: str, validation_split: str = "") -> Pair:
-    """Opens the splits `data.split`, `test_split` and, if it is named, `validation_split` with the same class index.
+    """Opens the splits `data.split`, `test_split` and, if it is named, `validation_split` with the
+    same class index.
 
     Raises:
-      ConfigError: a split has no labels or leads nowhere, or the test has a class that cannot be learned.
+      ConfigError: a split has no labels or leads nowhere, or the test has a class that cannot be
+        learned.
     """
     flags = {"split": data.split, "test_split": test_split}
     flags |= {"validation_split": validation_split} if validation_split else {}
@@ -134,7 +140,8 @@ def open_pair(data: DataConfig, test_split: str, validation_split: str = "") -> 
 
 
 def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
-    """Returns the images that a classifier may learn from without their labels: of --split and of --unlabelled.
+    """Returns the images that a classifier may learn from without their labels: of --split and of
+    --unlabelled.
 
     Args:
       data: the settings of the run.

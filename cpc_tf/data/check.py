@@ -1,4 +1,6 @@
-"""Reads each file of a folder once: which are broken or huge, and the intensity range of those of more than 8 bits."""
+"""Reads each file of a folder once: which are broken or huge, and the intensity range of those of
+more than 8 bits.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ class Usable(NamedTuple):
 
     Attributes:
       rows: in the order in which they were asked for.
-      intensity_range: how images of more than 8 bits are decoded, see `decode`: alike in all of the table.
+      intensity_range: how images of more than 8 bits are decoded, see `decode`: alike in all of the
+        table.
       sizes: of each image as it is stored (height, width, EXIF's orientation), int32 [rows, 3].
     """
 
@@ -93,8 +96,8 @@ def usable(table: Table, rows: Sequence[int], sixteen_bit: str = RANGE) -> Usabl
 def look(table: Table, rows: Sequence[int]) -> np.ndarray:
     """Returns what is found of the files of some rows, int64 [rows, FINDINGS].
 
-    Each file is decoded once. The outcome is remembered: a second start is instant, and a folder that has changed is
-    looked at again.
+    Each file is decoded once. The outcome is remembered: a second start is instant, and a folder
+    that has changed is looked at again.
 
     Raises:
       ConfigError: a file cannot be read.
@@ -128,7 +131,8 @@ def leave_out(
     done: str = "are left out",
     count: int = 0,
 ) -> None:
-    """Warns of files, rows or boxes that are left out. Raises ConfigError if they are more than 1 %.
+    """Warns of files, rows or boxes that are left out. Raises ConfigError if they are more than 1
+    %.
 
     Args:
       flag: the flags that name the dataset, with their values.
@@ -188,9 +192,11 @@ def _check(root, paths, max_megapixels):
 
 
 def _range_of(table, sixteen_bit, deep, count):
-    """Returns the intensity range of a folder's images of more than 8 bits, the same for all splits.
+    """Returns the intensity range of a folder's images of more than 8 bits, the same for all
+    splits.
 
-    The images of all splits are read, but only if some of a split, `deep` of `count`, have more than 8 bits.
+    The images of all splits are read, but only if some of a split, `deep` of `count`, have more
+    than 8 bits.
     """
     if not deep:
         return None
@@ -218,7 +224,8 @@ def _range_of(table, sixteen_bit, deep, count):
 def range_of_files(
     paths: Sequence[str], max_megapixels: float, skip_unreadable: bool = False
 ) -> tuple[int, IntensityRange]:
-    """Returns how many of some files have more than 8 bits, and the intensity range of these; see `measured`.
+    """Returns how many of some files have more than 8 bits, and the intensity range of these; see
+    `measured`.
 
     Args:
       paths: the files; broken ones do not count.
@@ -242,7 +249,9 @@ def range_of_files(
 def range_of_records(
     rule: str, dataset: str, encoded: Iterable[tf.Tensor], count: int
 ) -> IntensityRange | None:
-    """Returns the intensity range of `count` records of 16 bits from some of them; None if `rule` is FULL."""
+    """Returns the intensity range of `count` records of 16 bits from some of them; None if `rule`
+    is FULL.
+    """
     intensity_range = None if rule == FULL else measured(encoded)
     _warn(dataset, count, count, intensity_range)
     return intensity_range
@@ -304,7 +313,8 @@ def _at_files(
         yield int(number), result
     if skip_unreadable:
         return
-    # Files that fail are missing here. They are read again, to tell broken ones from those that cannot be read now.
+    # Files that fail are missing here. They are read again, to tell broken ones from those that
+    # cannot be read now.
     for number in [number for number in range(len(paths)) if number not in seen]:
         encoded = content(paths[number])
         with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):  # broken

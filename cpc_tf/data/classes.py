@@ -1,4 +1,6 @@
-"""The classes of images, from class folders or a table: one index for all splits; which split lacks a class."""
+"""The classes of images, from class folders or a table: one index for all splits; which split lacks
+a class.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ class Classes(NamedTuple):
       labelled: bool [N]: whether each image has a label.
       meant: bool [N]: whether it is meant to have none.
       empty: class folders without an image.
-      doubtful: classes that may be none: named unknown, other, nan or the like; class folders without an image in any
-        split, too.
+      doubtful: classes that may be none: named unknown, other, nan or the like; class folders
+        without an image in any split, too.
       lines: on classes that are spelled differently, for the user.
       trouble: why there are no names, '' if there are.
     """
@@ -44,7 +46,8 @@ class Classes(NamedTuple):
 
 
 def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
-    """Returns the classes of some splits together: the folders at the top of each, except unlabelled ones.
+    """Returns the classes of some splits together: the folders at the top of each, except
+    unlabelled ones.
 
     Args:
       table: the images.
@@ -132,7 +135,9 @@ def find_classes(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Cl
 
 
 def _multi_labels(table, splits, number_of, count):
-    """Returns the labels of some splits, float32 [N, count] of 0 and 1, and which images have any, bool [N]."""
+    """Returns the labels of some splits, float32 [N, count] of 0 and 1, and which images have any,
+    bool [N].
+    """
     labels = np.zeros([len(table.names), count], np.float32)
     labelled = np.zeros(len(table.names), bool)
     for split in splits:
@@ -143,7 +148,8 @@ def _multi_labels(table, splits, number_of, count):
 
 
 def strata(table: Table, splits: Sequence[str]) -> np.ndarray:
-    """Returns the class that each image of some splits counts for in a draw, str [N]; '' if it has none.
+    """Returns the class that each image of some splits counts for in a draw, str [N]; '' if it has
+    none.
 
     Of a multi-label image that is the rarest of them, see `draws.rarest`.
     """
@@ -169,9 +175,11 @@ def _tops(table, rows, base):
 
 
 def _bases(table, chosen):
-    """Returns `table.bases`, or one folder deeper if each split has one more folder above its classes: train/x/cat.
+    """Returns `table.bases`, or one folder deeper if each split has one more folder above its
+    classes: train/x/cat.
 
-    A split all of whose images lie in one folder, test/x/1.jpg, has no classes either way. '' if a table has labels.
+    A split all of whose images lie in one folder, test/x/1.jpg, has no classes either way. '' if a
+    table has labels.
     """
     if table.labels is not None:
         return dict.fromkeys(chosen, "")
@@ -194,14 +202,15 @@ def _bases(table, chosen):
 def match(
     spellings: Mapping[str, Sequence[str]],
 ) -> tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]:
-    """Takes names for one class that are equal numbers or differ only in what is hardly seen, see `names.key`.
+    """Takes names for one class that are equal numbers or differ only in what is hardly seen, see
+    `names.key`.
 
     Args:
       spellings: {split: names of its classes}.
 
     Returns:
-      The classes, sorted, each as the first split that has it spells it; {spelling: index of its class}; lines for the
-      user on what was matched.
+      The classes, sorted, each as the first split that has it spells it; {spelling: index of its
+      class}; lines for the user on what was matched.
 
     Raises:
       ValueError: names within a split are taken for one, or one has a line break.
@@ -285,7 +294,9 @@ def _printable(name: str) -> str:
 
 
 def described(counts: Mapping[str, int]) -> str:
-    """Returns how many there are of each class, e.g. '2 classes: cat 10, dog 12'; of many, the first and the range."""
+    """Returns how many there are of each class, e.g. '2 classes: cat 10, dog 12'; of many, the
+    first and the range.
+    """
     present = {name: count for name, count in counts.items() if count}
     word = "class" if len(present) == 1 else "classes"
     few = ", ".join(f"{_printable(name)} {count}" for name, count in [*present.items()][:_LISTED])

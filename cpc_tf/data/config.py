@@ -150,7 +150,9 @@ class PicturesConfig(DataConfig):
 
     @property
     def folders(self) -> list[str]:
-        """The folders of --unlabelled; a folder with a comma in its name alone needs no quotation marks."""
+        """The folders of --unlabelled; a folder with a comma in its name alone needs no quotation
+        marks.
+        """
         if os.path.isdir(os.path.expanduser(self.unlabelled)):
             return [self.unlabelled]
         return [name.strip() for name in parted_names(self.unlabelled)]
@@ -231,7 +233,9 @@ class GeometryConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class ImageConfig(Settings):
-    """Image -> random-sized crop, for a classifier of whole images; tested on the centre crop. Appendix C."""
+    """Image -> random-sized crop, for a classifier of whole images; tested on the centre crop.
+    Appendix C.
+    """
 
     resize: int = side(
         0,

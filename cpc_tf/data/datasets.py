@@ -1,4 +1,6 @@
-"""TensorFlow Datasets: found and prepared quietly, and its records as sources of images with labels."""
+"""TensorFlow Datasets: found and prepared quietly, and its records as sources of images with
+labels.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ def embedded(
     unit: str,
     example: str,
 ) -> tfds.core.DatasetBuilder:
-    """Returns the prepared builder of a dataset of this package, such as 'photos' or 'photos/20000'.
+    """Returns the prepared builder of a dataset of this package, such as 'photos' or
+    'photos/20000'.
 
     Args:
       data: the settings of the dataset.
@@ -88,7 +91,8 @@ def embedded(
 
 
 def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.core.DatasetBuilder:
-    """Returns the builder of the prepared data; downloads and prepares them if needed, maybe beside other processes.
+    """Returns the builder of the prepared data; downloads and prepares them if needed, maybe beside
+    other processes.
 
     Raises:
       ConfigError: the data can only be downloaded by hand, or not at all.
@@ -104,7 +108,8 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
         with waiting_for(f"preparing {builder.info.full_name}"), quiet(progress):
             builder.download_and_prepare()
     except Exception as error:
-        # TFDS prepares aside and renames. A second process cannot rename onto the data of the first, and need not.
+        # TFDS prepares aside and renames. A second process cannot rename onto the data of the
+        # first, and need not.
         with quiet():
             prepared = builder.is_prepared()
         if not prepared:
@@ -116,7 +121,9 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
 
 
 def _one_line(name, error):
-    """Returns the first line of an error. A warning shows all lines, which may say what to download by hand."""
+    """Returns the first line of an error. A warning shows all lines, which may say what to download
+    by hand.
+    """
     text = str(error).strip()
     if texts.one_line(text) == text:
         return text or type(error).__name__
@@ -176,7 +183,9 @@ class TfdsSource(Records, Source):
 
     @functools.cached_property
     def index(self) -> RecordIndex:
-        """Where each record is, and its label, in the order of `ordered`. The first use may read all records."""
+        """Where each record is, and its label, in the order of `ordered`. The first use may read
+        all records.
+        """
         pieces = [
             Piece(*piece) for piece in zip(self._files, self._skips.tolist(), self._takes.tolist())
         ]
@@ -229,7 +238,8 @@ class IndexedRecords(IndexedSource):
         self._offsets = tf.constant(source.index.offsets)
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
-        # Only this operation begins within a file. Without a buffer it reads the record and no more.
+        # Only this operation begins within a file. Without a buffer it reads the record and no
+        # more.
         path = self._paths[self._pieces[index]]
         offset = self._offsets[index]
         shape = {"output_types": [tf.string], "output_shapes": [[]]}

@@ -32,8 +32,9 @@ _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 IntensityRange = tuple[float, float]  # values in images of more than 8 bits that become 0 and 255
 UPPER_BITS: IntensityRange = (127.5, 65407.5)  # of which exactly the upper 8 of 16 bits come
 
-# Traces a function once in a process for each choice of its Python arguments: tracing takes a second on a slow core,
-# and a run makes many datasets. The encoded file must be a tensor: Python bytes would be traced anew for each file.
+# Traces a function once in a process for each choice of its Python arguments: tracing takes a
+# second on a slow core, and a run makes many datasets. The encoded file must be a tensor: Python
+# bytes would be traced anew for each file.
 _traced_once = functools.partial(tf.function, autograph=False)
 
 
@@ -44,19 +45,20 @@ def decode(
     intensity_range: IntensityRange | None = None,
     portable: bool = False,
 ) -> tf.Tensor:
-    """Decodes a JPEG, PNG, BMP, GIF, WebP or TIFF (first frame or page), turned as its EXIF orientation says.
+    """Decodes a JPEG, PNG, BMP, GIF, WebP or TIFF (first frame or page), turned as its EXIF
+    orientation says.
 
     Grey becomes RGB, alpha is dropped, CMYK is converted.
 
     Args:
       encoded: string scalar, the bytes of the file.
-      least_side: shorter side that is large enough for the caller; 0: the full size. A JPEG is decoded at a half, a
-        quarter or an eighth of its size while its shorter side stays at least this: 4 ms instead of 7 for 6 megapixels
-        to 300.
-      intensity_range: the values that become 0 and 255 in images of more than 8 bits. Values between them are scaled,
-        values outside are clipped. None: the upper 8 of 16 bits are kept.
-      portable: whether to use TensorFlow's operations alone, which can be saved: WebP, TIFF, and BMP that is compressed
-        or has less than 24 bits a pixel are refused.
+      least_side: shorter side that is large enough for the caller; 0: the full size. A JPEG is
+        decoded at a half, a quarter or an eighth of its size while its shorter side stays at least
+        this: 4 ms instead of 7 for 6 megapixels to 300.
+      intensity_range: the values that become 0 and 255 in images of more than 8 bits. Values
+        between them are scaled, values outside are clipped. None: the upper 8 of 16 bits are kept.
+      portable: whether to use TensorFlow's operations alone, which can be saved: WebP, TIFF, and
+        BMP that is compressed or has less than 24 bits a pixel are refused.
 
     Returns:
       uint8 [H, W, 3].
@@ -92,7 +94,9 @@ def decode(
 
 @_traced_once
 def values(encoded: tf.Tensor) -> tf.Tensor:
-    """Returns the stored values of a PNG or TIFF of more than 8 bits, float32 [H, W, 3]. Raises as `decode`."""
+    """Returns the stored values of a PNG or TIFF of more than 8 bits, float32 [H, W, 3]. Raises as
+    `decode`.
+    """
     return _by_format(
         encoded,
         jpeg=lambda: tf.zeros([0, 0, 3]),
@@ -102,7 +106,8 @@ def values(encoded: tf.Tensor) -> tf.Tensor:
 
 
 def image_size(encoded: tf.Tensor) -> tf.Tensor:
-    """Returns the size of what `decode` gives at full size, int32 [2], (height, width), from the header alone.
+    """Returns the size of what `decode` gives at full size, int32 [2], (height, width), from the
+    header alone.
 
     Raises:
       tf.errors.InvalidArgumentError: the header is broken.
@@ -111,7 +116,9 @@ def image_size(encoded: tf.Tensor) -> tf.Tensor:
 
 
 def shown_size(stored: tf.Tensor, tag: tf.Tensor) -> tf.Tensor:
-    """Returns the size of an image that is stored with this size, int32 [2], after `decode` has turned it."""
+    """Returns the size of an image that is stored with this size, int32 [2], after `decode` has
+    turned it.
+    """
     return tf.where(tag >= 5, stored[::-1], stored)
 
 
@@ -122,7 +129,9 @@ def stored_size(encoded: tf.Tensor) -> tf.Tensor:
 
 @_traced_once
 def orientation(encoded: tf.Tensor) -> tf.Tensor:
-    """Returns how `decode` turns the stored image, by EXIF's numbers: int32 scalar, 1 (not at all) to 8."""
+    """Returns how `decode` turns the stored image, by EXIF's numbers: int32 scalar, 1 (not at all)
+    to 8.
+    """
     return _exif_orientation(encoded, lambda: _by_pillow(pillow.orientation, encoded, tf.int32, []))
 
 
@@ -161,17 +170,19 @@ def header(encoded: tf.Tensor) -> Header:
 
 def is_png(encoded: tf.Tensor) -> tf.Tensor:
     """Returns whether a file begins as a PNG and is long enough to have a header."""
-    # Past the end, `substr` raises an error with all bytes of the file, which Python cannot turn into text.
+    # Past the end, `substr` raises an error with all bytes of the file, which Python cannot turn
+    # into text.
     has_signature = tf.equal(tf.strings.substr(encoded, 0, len(_PNG)), _PNG)
     return has_signature & (tf.strings.length(encoded) >= 25)
 
 
 def png_header(encoded: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the size of a PNG, int32 [2], (height, width), and the bits of a value, uint8, from its header.
+    """Returns the size of a PNG, int32 [2], (height, width), and the bits of a value, uint8, from
+    its header.
 
     Raises:
-      tf.errors.InvalidArgumentError: another chunk comes first. Such a file is damaged, but the decoder skips that
-        chunk: numbers in it must not be taken for the size that is decoded.
+      tf.errors.InvalidArgumentError: another chunk comes first. Such a file is damaged, but the
+        decoder skips that chunk: numbers in it must not be taken for the size that is decoded.
     """
     comes_first = tf.equal(tf.strings.substr(encoded, len(_PNG), len(_PNG_FIRST)), _PNG_FIRST)
     with tf.control_dependencies([tf.debugging.Assert(comes_first, ["no header of a PNG"])]):
@@ -183,7 +194,9 @@ def png_header(encoded: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _by_format(encoded: tf.Tensor, jpeg: Callable, png: Callable, other: Callable) -> tf.Tensor:
-    """Calls the function for the format of a file. Most files are JPEGs: other formats are a function of their own."""
+    """Calls the function for the format of a file. Most files are JPEGs: other formats are a
+    function of their own.
+    """
     return tf.cond(tf.io.is_jpeg(encoded), jpeg, lambda: tf.cond(is_png(encoded), png, other))
 
 
@@ -195,7 +208,9 @@ def _exif_orientation(encoded: tf.Tensor, other: Callable) -> tf.Tensor:
 
 
 def _by_pillow(function: Callable, encoded: tf.Tensor, dtype: tf.DType, shape: list) -> tf.Tensor:
-    """Calls a function of pillow.py on the bytes. If it fails it returns an empty array, which this shape refuses."""
+    """Calls a function of pillow.py on the bytes. If it fails it returns an empty array, which this
+    shape refuses.
+    """
     of_bytes = lambda x: function(x if isinstance(x, bytes) else x.item())  # noqa: E731 (TensorFlow passes on either)
     return tf.ensure_shape(
         tf.numpy_function(of_bytes, [encoded], dtype, name=native.IN_PYTHON), shape
@@ -260,12 +275,13 @@ def _decode_bmp(encoded):
 
 
 def _orientation_of_exif(encoded: tf.Tensor, lead: tf.Tensor | bytes) -> tf.Tensor:
-    """Returns the EXIF orientation in the bytes of a file: int32 scalar, 1 to 8; 1 if there is none that can be read.
+    """Returns the EXIF orientation in the bytes of a file: int32 scalar, 1 to 8; 1 if there is none
+    that can be read.
 
     Args:
       encoded: string scalar.
-      lead: string scalar, what stands before the block of EXIF. Most files have none: looking for it takes 10 us for
-        100 kB.
+      lead: string scalar, what stands before the block of EXIF. Most files have none: looking for
+        it takes 10 us for 100 kB.
     """
     parts = tf.raw_ops.StringSplitV2(input=[encoded], sep=lead).values
     begins = tf.strings.substr(parts, 0, len(_LITTLE))

@@ -1,7 +1,8 @@
-"""Draws of images: parts of each class, and orders that slices are cut from; which images are drawn together.
+"""Draws of images: parts of each class, and orders that slices are cut from; which images are drawn
+together.
 
-Copies of one image belong together, and so do groups of a table, such as the images of one patient. A draw
-is a function of the seed and of the names of the images.
+Copies of one image belong together, and so do groups of a table, such as the images of one patient.
+A draw is a function of the seed and of the names of the images.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ _NOTHING: Mapping = types.MappingProxyType({})
 
 
 def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
-    """Returns {row: the first of these rows with the same content} of files that are there several times.
+    """Returns {row: the first of these rows with the same content} of files that are there several
+    times.
 
-    Sizes are compared first, then the ends of files; only files that are still equal are read whole. It is cached.
+    Sizes are compared first, then the ends of files; only files that are still equal are read
+    whole. It is cached.
 
     Args:
       table: the images.
@@ -72,7 +75,8 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
 
 
 def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
-    """Returns a line on the images that have other labels than a copy of them; none if there are none.
+    """Returns a line on the images that have other labels than a copy of them; none if there are
+    none.
 
     Args:
       table: the images.
@@ -99,14 +103,17 @@ def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
 def same_pictures(
     table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None
 ) -> dict[int, int]:
-    """Returns {row: the first of these rows with the same picture} of images that are there several times.
+    """Returns {row: the first of these rows with the same picture} of images that are there several
+    times.
 
-    Copies of a file may differ in what is not seen, such as the date in it, or be of another format.
+    Copies of a file may differ in what is not seen, such as the date in it, or be of another
+    format.
 
     Args:
       table: the images.
       rows: some of them, ascending.
-      decoded: those of them whose pixels are compared, too; None: all. They are decoded, unless they were before.
+      decoded: those of them whose pixels are compared, too; None: all. They are decoded, unless
+        they were before.
 
     Raises:
       ConfigError: a file cannot be read.
@@ -121,7 +128,8 @@ def same_pictures(
 
 
 def groups_of(table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None) -> Groups:
-    """Returns which of some rows, ascending, are drawn together: the same images, and groups of the table.
+    """Returns which of some rows, ascending, are drawn together: the same images, and groups of the
+    table.
 
     Args:
       table, rows, decoded: as of `same_pictures`.
@@ -134,7 +142,8 @@ def joined(*groups: Mapping[Item, Any]) -> dict[Item, Item]:
     """Returns {item: the first of those that belong together}, for items of which several do.
 
     Args:
-      *groups: {item: a value that is the same for those that belong together}; items are joined by any of them.
+      *groups: {item: a value that is the same for those that belong together}; items are joined by
+      any of them.
     """
     first: dict[Item, Item] = {}  # {item: another one of its group}
 
@@ -155,7 +164,8 @@ def joined(*groups: Mapping[Item, Any]) -> dict[Item, Item]:
 def last_part(
     classes: Iterable[Sequence[Item]], group_of: Callable[[Item], Hashable], part: float
 ) -> set[Item]:
-    """Returns about this part of each class, whole groups of it, but at least one group of a class with several.
+    """Returns about this part of each class, whole groups of it, but at least one group of a class
+    with several.
 
     Args:
       classes: the examples of each class in a random order, of which the last are taken.
@@ -209,7 +219,8 @@ def held_out(
     part: float,
     together: Groups = _NOTHING,
 ) -> list[int]:
-    """Returns rows with this part of each class, but at least one of a class with several images; ascending.
+    """Returns rows with this part of each class, but at least one of a class with several images;
+    ascending.
 
     Args:
       keys: of all images, see `Table.keys`.
@@ -231,7 +242,8 @@ def stratified(
     seed: int,
     together: Groups,
 ) -> list[int]:
-    """Returns rows in a random order in which any part from the beginning has that part of each class, up to one.
+    """Returns rows in a random order in which any part from the beginning has that part of each
+    class, up to one.
 
     The rows of a group follow each other, at the place of most of them. Arguments as in `held_out`.
     """
@@ -247,10 +259,12 @@ def stratified(
 
 
 def rarest(labels: np.ndarray) -> np.ndarray:
-    """Returns the class that each image counts for, int64 [N]: the number of classes if it has no label.
+    """Returns the class that each image counts for, int64 [N]: the number of classes if it has no
+    label.
 
-    The class that the fewest of the images left have takes all that have it, then the next (as the iterative
-    stratification of Sechidis et al. 2011 goes through them). So rare classes are stratified exactly, others nearly.
+    The class that the fewest of the images left have takes all that have it, then the next (as the
+    iterative stratification of Sechidis et al. 2011 goes through them). So rare classes are
+    stratified exactly, others nearly.
 
     Args:
       labels: [N, classes] of 0 and 1.
@@ -267,7 +281,9 @@ def rarest(labels: np.ndarray) -> np.ndarray:
 
 
 def rarest_names(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the class that each image counts for, of its classes; 'no label' if it has none. See `rarest`."""
+    """Returns the class that each image counts for, of its classes; 'no label' if it has none. See
+    `rarest`.
+    """
     names = sorted(set().union(*rows))
     column_of = {name: column for column, name in enumerate(names)}
     labels = np.zeros([len(rows), len(names)], bool)

@@ -108,18 +108,22 @@ def open_folder(
 ) -> FolderSource:
     """Returns the images of a split of a folder.
 
-    The folders at the top of a split are its classes, and what lies deeper belongs to them; no folders, no labels. Each
-    file is decoded once; broken and huge ones are left out, see `check.usable`.
+    The folders at the top of a split are its classes, and what lies deeper belongs to them; no
+    folders, no labels. Each file is decoded once; broken and huge ones are left out, see
+    `check.usable`.
 
     Args:
       data: the settings of the dataset.
-      split: its split, or parts of splits as `splits.select` takes them; other usual names of a split are found, too.
+      split: its split, or parts of splits as `splits.select` takes them; other usual names of a
+        split are found, too.
       table: its folder, as `splits.read` returns it.
-      labelled: whether images without a label are left out, if they are the minority or meant to have none.
+      labelled: whether images without a label are left out, if they are the minority or meant to
+        have none.
       together: splits whose classes are numbered together; none: all with usual names.
 
     Raises:
-      ConfigError: no such split, too many broken or huge files, or, if `labelled`, folders that may be no classes.
+      ConfigError: no such split, too many broken or huge files, or, if `labelled`, folders that may
+        be no classes.
     """
     pieces = select(table, split, data.split_seed)
     others = []
@@ -145,7 +149,9 @@ def open_folder(
 def _with_labels(
     table: Table, pieces: Sequence[Split], known: classes.Classes, labelled: bool, doubtful: str
 ) -> tuple[list[int], str, list[str], str]:
-    """Returns the rows of a split to use, why they have no labels ('' if they have), notes, and `SplitInfo.bare`."""
+    """Returns the rows of a split to use, why they have no labels ('' if they have), notes, and
+    `SplitInfo.bare`.
+    """
     rows = np.sort(np.concatenate([piece.rows for piece in pieces]))
     split = "+".join(piece.text for piece in pieces)
     notes = [*table.notes]
@@ -213,7 +219,8 @@ def _with_labels(
 
 
 def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
-    """Returns lines on images of a table that are learned and tested, too, as the same files, as copies or as groups.
+    """Returns lines on images of a table that are learned and tested, too, as the same files, as
+    copies or as groups.
 
     Also on copies with different labels.
 

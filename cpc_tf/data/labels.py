@@ -30,7 +30,8 @@ NO_CLASS = (  # says that an image has none of the classes; a blank says that it
 # {file: its classes; () has no class, None has no label yet}
 FileClasses = dict[str, Optional[tuple[str, ...]]]
 
-# Titles of columns, without spaces and the like: the usual ones, and others that count if none of these is there.
+# Titles of columns, without spaces and the like: the usual ones, and others that count if none of
+# these is there.
 _FILE = (
     {"file", "files", "filename", "path", "filepath", "image", "imagename", "picture"},
     {
@@ -80,7 +81,8 @@ _BOX = (
     {"bbox"},
     {"xcenter", "ycenter"},
 )
-# In the column `by`: a person gave the class on the page of cpc-tf label, or accepted the guess of a classifier.
+# In the column `by`: a person gave the class on the page of cpc-tf label, or accepted the guess of
+# a classifier.
 PERSON = "person"
 MODEL = "model"
 _DELIMITERS = "\t,;"
@@ -90,7 +92,8 @@ _SEPARATOR = re.compile(r'"?sep=(.)"?')  # the first line of some tables of Exce
 _JSON = re.compile(r"\s*(\[\s*(\{|$)|\{\s*(\"|$))")
 _LONGEST_FIRST = 10_000  # characters of the first line that are read to tell columns
 _SHOWN = 3  # images that a folder has, where those of a table are not there
-# Separators of classes other than semicolons; some stand in the names of classes, too: 'black & white', 'crane, bird'.
+# Separators of classes other than semicolons; some stand in the names of classes, too: 'black &
+# white', 'crane, bird'.
 _OTHERS = ("|", ",", "/", "+", "&", ":", "\\", "\t", "\n", "\uff1b", "\uff0c", "\u3001", "\uff5c")
 _SURE = ("|", "\t", "\n", "\uff1b", "\uff5c")
 _QUOTED = r"""(?:'[^']*'|"[^"]*")"""
@@ -206,7 +209,9 @@ def _class_names(classes: FileClasses) -> set[str]:
 
 
 def _why_unused(titles: Sequence[str]) -> str:
-    """Returns what to do instead for columns that a user may take for used, '' if there are none of these."""
+    """Returns what to do instead for columns that a user may take for used, '' if there are none of
+    these.
+    """
     letters = {_letters(title) for title in titles}
     if letters & _SPLIT:
         return "; splits are folders such as train and test, or slices such as --split=train[:80%]"
@@ -228,10 +233,12 @@ class Content(NamedTuple):
 def read(path: str, may_be_empty: bool = False) -> Content:
     """Reads a table of files and classes.
 
-    Columns are separated by tabs, commas or semicolons. A header such as `file,label` is optional; with one there may
-    be more columns: those of one `group` belong together; `model` in the column `by` says that the class is a guess
-    which a person accepted; others are not used. Several classes of an image are separated by semicolons:
-    `1.jpg,cat;dog`. A blank is no label yet; `no class` says that an image has none of the classes.
+    Columns are separated by tabs, commas or semicolons. A header such as `file,label` is optional;
+    with one there may
+    be more columns: those of one `group` belong together; `model` in the column `by` says that the
+      class is a guess which a person accepted; others are not used. Several classes of an image are
+      separated by semicolons: `1.jpg,cat;dog`. A blank is no label yet; `no class` says that an
+      image has none of the classes.
 
         read("labels.csv").classes  # {"1.jpg": ("cat",), "cats/2.jpg": ("cat", "dog"), "3.jpg": (), "4.jpg": None}
 
@@ -240,8 +247,8 @@ def read(path: str, may_be_empty: bool = False) -> Content:
       may_be_empty: whether it may have no rows, with a header or without.
 
     Raises:
-      ConfigError: it cannot be read, is no such table, has no rows, a file has different classes in two rows, or
-        several classes are written in another way.
+      ConfigError: it cannot be read, is no such table, has no rows, a file has different classes in
+        two rows, or several classes are written in another way.
     """
     where = f"--labels={shown(path)}"
     lines = _lines(path)
@@ -322,13 +329,15 @@ class Matched(NamedTuple):
 def match(path: str, table: Content, pictures: Collection[str], root: str = "") -> Matched:
     """Finds the images that the rows of a table mean.
 
-    A row may have the picture's path in the folder, an absolute path or one that begins further up, or the name alone
-    if no other image has it; each of these also without the extension, with accents composed differently, and with
-    other capitals, spaces around it or backslashes. An image of exactly this name goes before all of these. A first
-    row whose file and class are nowhere else is a header.
+    A row may have the picture's path in the folder, an absolute path or one that begins further up,
+    or the name alone if no other image has it; each of these also without the extension, with
+    accents composed differently, and with other capitals, spaces around it or backslashes. An image
+    of exactly this name goes before all of these. A first row whose file and class are nowhere else
+    is a header.
 
-    A path that begins further up must lead to this folder: day1/1.jpg is not 1.jpg in day2. If its folders are nowhere,
-    as those of another machine, they are left out, unless other rows do lead to this folder.
+    A path that begins further up must lead to this folder: day1/1.jpg is not 1.jpg in day2. If its
+    folders are nowhere, as those of another machine, they are left out, unless other rows do lead
+    to this folder.
 
     Args:
       path: the table, for messages.
@@ -411,7 +420,9 @@ class _Found(NamedTuple):
 
 
 class _Folders(NamedTuple):
-    """The folders above the images that rows name, apart from those that lead to the folder of the images."""
+    """The folders above the images that rows name, apart from those that lead to the folder of the
+    images.
+    """
 
     elsewhere: Sequence[str] = ()  # other folders, which exist
     nowhere: Sequence[str] = ()  # folders that are left out of the rows
@@ -425,7 +436,9 @@ class _Folders(NamedTuple):
 
     @classmethod
     def look_up(cls, above: Collection[str], root: str, path: str) -> _Folders:
-        """Returns what folders are: relative to the table, to the working directory, or to one that `root` lies in."""
+        """Returns what folders are: relative to the table, to the working directory, or to one that
+        `root` lies in.
+        """
         root = root if "://" in root else os.path.abspath(root)
         bases = [os.path.dirname(os.path.abspath(path)), os.getcwd()]
         if "://" not in root:
@@ -599,7 +612,9 @@ def _text(labels, group):
 
 
 def _tidied(name: str) -> str:
-    """Returns the name of a file without spaces around it and `./` before it, with '/' between folders."""
+    """Returns the name of a file without spaces around it and `./` before it, with '/' between
+    folders.
+    """
     name = name.strip().replace("\\", "/")
     while name.startswith("./"):
         name = name[2:]
@@ -612,7 +627,8 @@ def _composed(text: str) -> str:
 
 
 def _classes(text: str) -> tuple[str, ...] | None:
-    """Returns the classes of an image: `cat`, `cat;dog`, `["cat", "dog"]`; () for `no class`, None for a blank.
+    """Returns the classes of an image: `cat`, `cat;dog`, `["cat", "dog"]`; () for `no class`, None
+    for a blank.
 
     Raises:
       ValueError: the text can be understood in two ways; the message goes on after 'line 3'.
@@ -644,7 +660,9 @@ def _classes(text: str) -> tuple[str, ...] | None:
 
 
 def joined(classes: Collection[str]) -> tuple[str, str] | None:
-    """Returns the name of a class that joins others by a separator, with this separator; None if there is none."""
+    """Returns the name of a class that joins others by a separator, with this separator; None if
+    there is none.
+    """
     for separator in _OTHERS:
         parts = {}
         joints = collections.Counter()
@@ -658,7 +676,8 @@ def joined(classes: Collection[str]) -> tuple[str, str] | None:
         for name, words in parts.items():
             if enough(part in alone or joints[part] > 1 for part in words):
                 return name, separator
-    # Names of several words are usual, so all words must be classes, or few words make up many names.
+    # Names of several words are usual, so all words must be classes, or few words make up many
+    # names.
     parts = {name: {*name.split(" ")} for name in classes if " " in name}
     whole = {*classes}
     vocabulary = set().union(*parts.values())
@@ -669,9 +688,11 @@ def joined(classes: Collection[str]) -> tuple[str, str] | None:
 
 
 def sharing_words(classes: Collection[str]) -> list[str]:
-    """Returns the names of several words of which each is in another name, too: 'cat photo' beside 'cat', 'cup photo'.
+    """Returns the names of several words of which each is in another name, too: 'cat photo' beside
+    'cat', 'cup photo'.
 
-    Such a name may be several classes with a space between them, or one, as 'red fox' beside 'red panda' and 'fox'.
+    Such a name may be several classes with a space between them, or one, as 'red fox' beside 'red
+    panda' and 'fox'.
     """
     # One spelling of each class.
     name_of = {names.key(name): name for name in sorted(classes)}

@@ -1,4 +1,6 @@
-"""What names of folders and classes mean: a split, no label, a folder of a tool; and which names are the same."""
+"""What names of folders and classes mean: a split, no label, a folder of a tool; and which names
+are the same.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def meaning(name: str) -> Meaning | None:
 
 
 def of_folder(path: str) -> str:
-    """Returns the name of a folder of images; of a split in it, such as `birds/train`, still `birds`; '' if none."""
+    """Returns the name of a folder of images; of a split in it, such as `birds/train`, still
+    `birds`; '' if none.
+    """
     parts = [part for part in path.rpartition("://")[2].split("/") if part]
     while len(parts) > 1 and meaning(parts[-1]):
         parts.pop()
@@ -102,7 +106,9 @@ def is_unlabelled(name: str) -> bool:
 
 
 def is_nothing(name: str) -> bool:
-    """Returns whether a name is what programs write where a value is missing: `NaN`, `None`, `n/a`, `#REF!`."""
+    """Returns whether a name is what programs write where a value is missing: `NaN`, `None`, `n/a`,
+    `#REF!`.
+    """
     folded = unicodedata.normalize("NFKC", name).strip().casefold()
     return folded in _NOTHING or _letters(folded) in _NOTHING or bool(_ERROR.fullmatch(folded))
 
@@ -124,9 +130,11 @@ def is_skipped(name: str) -> bool:
 
 
 def key(name: str) -> str:
-    """Returns the same text for equal numbers, and for names that differ only in what is hardly seen.
+    """Returns the same text for equal numbers, and for names that differ only in what is hardly
+    seen.
 
-    That is capitals, how accents are composed, spaces and their number, and characters without width.
+    That is capitals, how accents are composed, spaces and their number, and characters without
+    width.
     """
     folded = unicodedata.normalize("NFC", name).casefold()
     visible = "".join(letter for letter in folded if unicodedata.category(letter) != "Cf")
@@ -140,12 +148,16 @@ def is_number(name: str) -> bool:
 
 
 def has_control_characters(name: str) -> bool:
-    """Returns whether a name has a line break or the like: lists such as labels.txt have a class on each line."""
+    """Returns whether a name has a line break or the like: lists such as labels.txt have a class on
+    each line.
+    """
     return any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name)
 
 
 def quoted(name: str, beside: str = "") -> str:
-    """Returns a name in quotation marks, with its code points if it looks the same as the one beside it."""
+    """Returns a name in quotation marks, with its code points if it looks the same as the one
+    beside it.
+    """
     composed = unicodedata.normalize("NFC", name)
     alike = name != beside and composed == unicodedata.normalize("NFC", beside)
     return ascii(name).replace("'", '"') if alike or not name.isprintable() else f'"{name}"'

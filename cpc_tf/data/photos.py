@@ -1,4 +1,6 @@
-"""`photos`: a dataset that needs no download, cut from photographs inside the scikit-image and scikit-learn wheels."""
+"""`photos`: a dataset that needs no download, cut from photographs inside the scikit-image and
+scikit-learn wheels.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ TRAIN_PER_CLASS = 200
 TEST_PER_CLASS = 50
 UNLABELLED = 3800
 
-# Crops are squares of this side before they are resized to SIDE: never enlarged, and 112 px is the most that fits into
-# the test part of every photograph (134 px of page.png).
+# Crops are squares of this side before they are resized to SIDE: never enlarged, and 112 px is the
+# most that fits into the test part of every photograph (134 px of page.png).
 _SMALLEST_SQUARE = 64
 _LARGEST_SQUARE = 112
 # Shares of the longer side. The 5 % between them belong to no split.
@@ -50,10 +52,12 @@ def config(unlabelled: int = UNLABELLED) -> PhotosConfig:
 
 
 class Photos(tfds.core.GeneratorBasedBuilder):
-    """19 photographs, 19 classes; uint8 crops [64, 64, 3], mirrored at random, always the same for a version.
+    """19 photographs, 19 classes; uint8 crops [64, 64, 3], mirrored at random, always the same for
+    a version.
 
-    Splits: `train` (200 a class) and `unlabelled` (label -1, as many as asked for, classes in turn) come from the
-    first 60 % of a photograph along its longer side, `test` (50 a class) from the last 35 %: no pixel is shared.
+    Splits: `train` (200 a class) and `unlabelled` (label -1, as many as asked for, classes in turn)
+      come from the first 60 % of a photograph along its longer side, `test` (50 a class) from the
+      last 35 %: no pixel is shared.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -91,13 +95,16 @@ class Photos(tfds.core.GeneratorBasedBuilder):
         for number in range(count):
             label = number % len(parts)
             crop = _crop(parts[label], random)
-            # Not compressed: twice as fast to write and to read, and the same bytes whatever the release of zlib.
+            # Not compressed: twice as fast to write and to read, and the same bytes whatever the
+            # release of zlib.
             png = tf.io.encode_png(crop, compression=0).numpy()
             yield number, {"image": png, "label": label if labelled else _NO_LABEL}
 
 
 def regions(split: str) -> list[Image.Image]:
-    """Returns the region of each photograph that the split 'train' or 'test' may show, in the order of CLASSES."""
+    """Returns the region of each photograph that the split 'train' or 'test' may show, in the order
+    of CLASSES.
+    """
     part = {"train": _TRAIN_PART, "test": _TEST_PART}[split]
     # find_spec locates a package without importing it: importing sklearn takes a second.
     roots = {
@@ -108,14 +115,18 @@ def regions(split: str) -> list[Image.Image]:
 
 
 def region(photo: Image.Image, part: tuple[float, float]) -> Image.Image:
-    """Returns the part (from, to) of a photograph, in shares of its longer side, or of its width if it is a square."""
+    """Returns the part (from, to) of a photograph, in shares of its longer side, or of its width if
+    it is a square.
+    """
     width, height = photo.size
     start, stop = (round(share * max(photo.size)) for share in part)
     return photo.crop((start, 0, stop, height) if width >= height else (0, start, width, stop))
 
 
 def _crop(pixels: Image.Image, random: np.random.Generator) -> np.ndarray:
-    """Returns a random square of a region, resized to uint8 [SIDE, SIDE, 3], mirrored in half of the cases."""
+    """Returns a random square of a region, resized to uint8 [SIDE, SIDE, 3], mirrored in half of
+    the cases.
+    """
     square = int(random.integers(_SMALLEST_SQUARE, _LARGEST_SQUARE, endpoint=True))
     # Cut first: PIL's resize with a box also reads pixels around the box.
     resized = np.asarray(

@@ -1,4 +1,6 @@
-"""The user's images: files in folders and lists, or arrays; in batches that say why a broken one is left out."""
+"""The user's images: files in folders and lists, or arrays; in batches that say why a broken one is
+left out.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ MAX_MEGAPIXELS = DataConfig.max_megapixels
 MOST_BYTES = walk.most_bytes(MAX_MEGAPIXELS)
 
 One = Union[str, os.PathLike, np.ndarray, Image.Image]
-# A folder (with all below it), a file, a list of files; an array uint8 or of floats in [0, 1], [H, W, 3] or
-# [N, H, W, 3]; a PIL image; a list of arrays and PIL images of any sizes.
+# A folder (with all below it), a file, a list of files; an array uint8 or of floats in [0, 1], [H,
+# W, 3] or [N, H, W, 3]; a PIL image; a list of arrays and PIL images of any sizes.
 Images = Union[One, Sequence[One]]
 
 
@@ -40,8 +42,8 @@ class Pictures:
     """Files of images, which need not be sound, or arrays and PIL images.
 
     Attributes:
-      names: as results have them: relative to the folder, or as they were given, with undecodable bytes escaped;
-        '000000.png' and so on for arrays.
+      names: as results have them: relative to the folder, or as they were given, with undecodable
+        bytes escaped; '000000.png' and so on for arrays.
       paths: where the files are, as TensorFlow reads them; none for arrays.
       arrays: the arrays and PIL images; none for files.
     """
@@ -60,7 +62,8 @@ class Pictures:
 
     @functools.cached_property
     def intensity_range(self) -> IntensityRange | None:
-        """The intensity range of all images of more than 8 bits, for models that name none; None without such.
+        """The intensity range of all images of more than 8 bits, for models that name none; None
+        without such.
 
         A warning states it. Only files that may have more than 8 bits are read.
         """
@@ -80,7 +83,9 @@ class Pictures:
 
     @property
     def places(self) -> list[Any]:
-        """What tells images apart: of a file its path, absolute and without links, of an array its pixels' digest."""
+        """What tells images apart: of a file its path, absolute and without links, of an array its
+        pixels' digest.
+        """
         if self.arrays:
             pixels = map(_pixels, self.arrays)
             return [
@@ -115,7 +120,8 @@ class Batch(NamedTuple):
 
 
 def find(images: Images, flag: str = "pictures") -> Pictures:
-    """Returns the images that a flag names, as `texts.PICTURES` says, or that Python has; a folder's are sorted.
+    """Returns the images that a flag names, as `texts.PICTURES` says, or that Python has; a
+    folder's are sorted.
 
     Paths in a list are relative to the working directory. A file that a list names need not exist.
 
@@ -201,7 +207,9 @@ def _of_python(images: Any) -> Pictures:
 
 
 def _pixels(image: np.ndarray | Image.Image) -> np.ndarray:
-    """Returns an image as uint8 [H, W, 3]; a PIL image is turned as its EXIF says, as its file would be."""
+    """Returns an image as uint8 [H, W, 3]; a PIL image is turned as its EXIF says, as its file
+    would be.
+    """
     if isinstance(image, Image.Image):
         return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
     return image if image.dtype == np.uint8 else np.round(image * 255).astype(np.uint8)
@@ -216,13 +224,15 @@ def batches(
     intensity_range: IntensityRange | None = None,
     quiet: bool = False,
 ) -> Iterator[Batch]:
-    """Decodes and prepares images, in order and in parallel, and puts them into batches of sound ones.
+    """Decodes and prepares images, in order and in parallel, and puts them into batches of sound
+    ones.
 
     In the end it warns of files of more than 8 bits, if no intensity range is known.
 
     Args:
       images: files or arrays.
-      prepare: image uint8 [H, W, 3] -> uint8 [...], of the same shape for all if `batch_size` is not 1.
+      prepare: image uint8 [H, W, 3] -> uint8 [...], of the same shape for all if `batch_size` is
+        not 1.
       batch_size: sound images of a batch; the last may have fewer, even none.
       least_side, intensity_range: as in `decode.decode`; without a range, that of the images.
       quiet: whether not to warn, as others did.
@@ -293,7 +303,9 @@ def reason_unreadable(path: bytes) -> str:
 def thumbnails(
     pictures: Pictures, side: int, intensity_range: IntensityRange | None = None
 ) -> np.ndarray:
-    """Returns the whole of each image on a white square; of a broken one the square: uint8 [N, side, side, 3]."""
+    """Returns the whole of each image on a white square; of a broken one the square: uint8 [N,
+    side, side, 3].
+    """
 
     def shrink(image: tf.Tensor) -> tf.Tensor:
         size = tf.shape(image)[:2]

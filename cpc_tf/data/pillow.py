@@ -1,7 +1,8 @@
-"""What Python reads, by Pillow: WebP, TIFF and BMP, EXIF orientation, and headers of GIF. TensorFlow reads the rest.
+"""What Python reads, by Pillow: WebP, TIFF and BMP, EXIF orientation, and headers of GIF.
+TensorFlow reads the rest.
 
-TensorFlow calls these functions and would log an exception with its traceback. So whatever Pillow raises, they return
-an empty array.
+TensorFlow calls these functions and would log an exception with its traceback. So whatever Pillow
+raises, they return an empty array.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ _GIF_FRAME = 0x2C
 
 
 def header(data: bytes) -> np.ndarray:
-    """Returns int64 [5]: stored height and width, pixels, bits of a value, number of frames or pages (2: 2 or more)."""
+    """Returns int64 [5]: stored height and width, pixels, bits of a value, number of frames or
+    pages (2: 2 or more).
+    """
     with contextlib.suppress(Exception):
         if data.startswith(b"GIF8"):
             return np.array(_gif_header(data), np.int64)
@@ -73,7 +76,9 @@ def orientation(data: bytes) -> np.ndarray:
 
 
 def pixels(data: bytes, intensity_range: tuple[float, float] | None) -> np.ndarray:
-    """Decodes the first frame or page as it is shown, uint8 [H, W, 3]; `intensity_range` as in `decode.decode`."""
+    """Decodes the first frame or page as it is shown, uint8 [H, W, 3]; `intensity_range` as in
+    `decode.decode`.
+    """
     with contextlib.suppress(Exception):
         image = _open(data)
         if _bits(image) <= 8:
@@ -105,7 +110,9 @@ def values(data: bytes) -> np.ndarray:
 
 
 def bands(file: BinaryIO) -> int:
-    """Returns how many values a pixel of a TIFF has, 0 if its header cannot be read. Reads the header alone."""
+    """Returns how many values a pixel of a TIFF has, 0 if its header cannot be read. Reads the
+    header alone.
+    """
     with contextlib.suppress(Exception):
         file.seek(0)
         head = file.read(16)
@@ -118,10 +125,11 @@ def bands(file: BinaryIO) -> int:
 
 
 def _gif_header(data: bytes) -> list[int]:
-    """As `header`. The size of the whole, which Pillow also looks at, does not limit the sizes of the frames.
+    """As `header`. The size of the whole, which Pillow also looks at, does not limit the sizes of
+    the frames.
 
-    TensorFlow decodes the size of the first frame. Meanwhile it holds all frames, with a byte for a pixel instead of
-    three.
+    TensorFlow decodes the size of the first frame. Meanwhile it holds all frames, with a byte for a
+    pixel instead of three.
     """
 
     def palette(flags: int) -> int:
@@ -151,7 +159,8 @@ def _gif_header(data: bytes) -> list[int]:
 
 
 def _open(data: bytes) -> ImageFile.ImageFile:
-    # Not Image.open: it warns of large images, and refuses larger ones. See DataConfig.max_megapixels.
+    # Not Image.open: it warns of large images, and refuses larger ones. See
+    # DataConfig.max_megapixels.
     image = next(kind for begin, kind in _BY_BEGIN.items() if data.startswith(begin))(
         io.BytesIO(data)
     )

@@ -1,4 +1,6 @@
-"""The input pipeline: a source in, batches of views out; errors in reading name the files behind them."""
+"""The input pipeline: a source in, batches of views out; errors in reading name the files behind
+them.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,16 @@ def batches(
     decoded: Select = None,
     indexed: bool = False,
 ) -> tf.data.Dataset:
-    """Returns endless batches of augmented views; the same bits for the same (seed, step) on any machine.
+    """Returns endless batches of augmented views; the same bits for the same (seed, step) on any
+    machine.
 
-    The global batch of step s is the counters [s * global_batch, (s + 1) * global_batch) of `source.stream(seed)`, for
-    any number of hosts. Host h of n gets its rows [h * global_batch / n, (h + 1) * global_batch / n). Each host reads
-    all encoded records of TFDS (of folders only the files it needs), but decodes only its own.
+    The global batch of step s is the counters [s * global_batch, (s + 1) * global_batch) of
+    `source.stream(seed)`, for any number of hosts. Host h of n gets its rows [h * global_batch / n,
+    (h + 1) * global_batch / n). Each host reads all encoded records of TFDS (of folders only the
+    files it needs), but decodes only its own.
 
-    With --share_records it reads only its `source.share`, and the batches are another function of (seed, step, hosts).
+    With --share_records it reads only its `source.share`, and the batches are another function of
+    (seed, step, hosts).
 
     Args:
       source: where the images come from.
@@ -52,15 +57,17 @@ def batches(
       seed: seed of order, crops, mirroring and augmentation.
       start_step: the first step.
       shard: (index of this host, number of hosts).
-      per_batch: images per element of the dataset, e.g. of one replica; it must divide this host's rows, which are then
-        spread over several elements in order. Default: all of this host's rows.
-      decoded: picks, by their counters, the images whose pixels are needed; the others are black. None: all images.
-      indexed: whether a batch has 'index', int64 [per_batch], the places of its images in `source.ordered()`, too; for
-        a source that reads by index.
+      per_batch: images per element of the dataset, e.g. of one replica; it must divide this host's
+        rows, which are then spread over several elements in order. Default: all of this host's
+        rows.
+      decoded: picks, by their counters, the images whose pixels are needed; the others are black.
+        None: all images.
+      indexed: whether a batch has 'index', int64 [per_batch], the places of its images in
+        `source.ordered()`, too; for a source that reads by index.
 
     Returns:
-      {view.key: uint8 [per_batch, *view.shape(geometry)], 'label': int64 [per_batch]}, shapes static, infinite; each of
-      `view.views` under its name.
+      {view.key: uint8 [per_batch, *view.shape(geometry)], 'label': int64 [per_batch]}, shapes
+      static, infinite; each of `view.views` under its name.
 
     Raises:
       ValueError: global_batch is not divisible by the hosts and per_batch.
@@ -78,9 +85,11 @@ def image_views(
     seed: int,
     decoded: Select = None,
 ) -> tf.data.Dataset:
-    """Goes through a source in order `views` times; each time each image is another RandomSizedCrop.
+    """Goes through a source in order `views` times; each time each image is another
+    RandomSizedCrop.
 
-    `decoded` picks, by their positions in all views, the images whose pixels are needed; the others are black.
+    `decoded` picks, by their positions in all views, the images whose pixels are needed; the others
+    are black.
 
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]}; the last batch may be smaller.
@@ -119,7 +128,9 @@ def black_unless(
     make: Callable[[], dict[str, tf.Tensor]],
     shapes: dict[str, Sequence[int]],
 ) -> dict[str, tf.Tensor]:
-    """Returns make(), uint8 of these shapes, or zeros if the image at this place is not to be `decoded`."""
+    """Returns make(), uint8 of these shapes, or zeros if the image at this place is not to be
+    `decoded`.
+    """
     if decoded is None:
         return make()
     return tf.cond(
@@ -137,10 +148,12 @@ def plain_patches(
     policy: Policy | None = None,
     decoded: Select = None,
 ) -> tf.data.Dataset:
-    """Returns the patches of the centre crop of each image (or each `every`-th), in order, without augmentation.
+    """Returns the patches of the centre crop of each image (or each `every`-th), in order, without
+    augmentation.
 
-    They are grey if the encoder learned with a `policy` that makes all patches grey; see `augment.at_test`. `decoded`
-    picks, by their positions among these images, those whose pixels are needed; the others are black.
+    They are grey if the encoder learned with a `policy` that makes all patches grey; see
+    `augment.at_test`. `decoded` picks, by their positions among these images, those whose pixels
+    are needed; the others are black.
 
     Returns:
       {'patches': uint8 [B, R, C, P, P, 3], 'label': int64 [B]}; the last batch may be smaller.
@@ -166,7 +179,8 @@ def plain_images(
     `policy` and `decoded` make images grey or black as in `plain_patches`.
 
     Returns:
-      {'image': uint8 [B, S, S, 3], 'label': int64 [B]} with S = geometry.image_size; the last batch may be smaller.
+      {'image': uint8 [B, S, S, 3], 'label': int64 [B]} with S = geometry.image_size; the last batch
+      may be smaller.
     """
 
     def shown(image):
@@ -230,10 +244,11 @@ def _batched(examples, prepare, batch_size, drop_remainder):
 
 @contextlib.contextmanager
 def fetching(*sources: Examples) -> Iterator[None]:
-    """Turns errors of changed files or damaged records of these sources into a ConfigError that names the files.
+    """Turns errors of changed files or damaged records of these sources into a ConfigError that
+    names the files.
 
-    A run with changed files cannot go on: its order of examples is a function of the files at its start. Errors of any
-    other cause are raised unchanged, so a whole training may run inside.
+    A run with changed files cannot go on: its order of examples is a function of the files at its
+      start. Errors of any other cause are raised unchanged, so a whole training may run inside.
     """
     try:
         yield

@@ -1,4 +1,6 @@
-"""Images to learn from without labels: those of --unlabelled, and those without a label in --labelled."""
+"""Images to learn from without labels: those of --unlabelled, and those without a label in
+--labelled.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,13 @@ _UNLABELLED = "unlabelled"
 def open_pool(data: PicturesConfig, split: str) -> FolderSource:
     """Returns the images of --unlabelled, and of --labelled those of a split, without labels.
 
-    Images of --labelled that have a label or belong to a test, but not to the split, are left out of --unlabelled,
-    and so are copies of them.
+    Images of --labelled that have a label or belong to a test, but not to the split, are left out
+    of --unlabelled, and so are copies of them.
 
     Args:
       data: the settings; `unlabelled` names folders.
-      split: of --labelled; 'unlabelled' means the images of --unlabelled, which are added if it does not name them.
+      split: of --labelled; 'unlabelled' means the images of --unlabelled, which are added if it
+        does not name them.
 
     Raises:
       ConfigError: no such folder or split, no images in a folder, too many broken or huge files.
@@ -63,7 +66,9 @@ def open_rest(
 
 
 def table_of(data: PicturesConfig) -> Table:
-    """Returns the images of --labelled, --dataset=folder:PATH and --unlabelled. Raises ConfigError as these do."""
+    """Returns the images of --labelled, --dataset=folder:PATH and --unlabelled. Raises ConfigError
+    as these do.
+    """
     return _pool(data, data.split)[0] if data.folders else read(data)
 
 
@@ -78,7 +83,9 @@ def is_unlabelled(part: str) -> bool:
 
 
 def _pool(data: PicturesConfig, split: str) -> tuple[Table, str]:
-    """Returns the images of --unlabelled, and of --labelled; and the split of the former, '' if it is not added."""
+    """Returns the images of --unlabelled, and of --labelled; and the split of the former, '' if it
+    is not added.
+    """
     unlabelled = _unlabelled(data.folders)
     if data.labelled:
         return _joined(data, read(data), unlabelled)
@@ -122,12 +129,13 @@ def _unlabelled(folders: Sequence[str]) -> dict[str, str]:
 
 
 def _joined(data: PicturesConfig, labelled: Table, unlabelled: dict[str, str]) -> tuple[Table, str]:
-    """Returns a table of --labelled and --unlabelled, and the split of the latter, '' if all are in --labelled.
+    """Returns a table of --labelled and --unlabelled, and the split of the latter, '' if all are in
+    --labelled.
 
     `labelled` is the table of the former, `unlabelled` is {real path: path} of the latter.
     """
-    # Images of --labelled with a label or in a test are bound to their split. Others are cut and counted as those of
-    # --unlabelled, if that names them.
+    # Images of --labelled with a label or in a test are bound to their split. Others are cut and
+    # counted as those of --unlabelled, if that names them.
     class_of = np.full(len(labelled.names), "", object)
     for split, rows in labelled.splits.items():
         class_of[rows] = classes.strata(labelled, [split])[rows]
@@ -195,7 +203,9 @@ def _joined(data: PicturesConfig, labelled: Table, unlabelled: dict[str, str]) -
 def _without_copies(
     root: str, paths: Sequence[str], bound: Sequence[str], cache_dir: str
 ) -> list[str]:
-    """Returns the images of --unlabelled of which no bound one has the same content; all are below the root."""
+    """Returns the images of --unlabelled of which no bound one has the same content; all are below
+    the root.
+    """
     every = np.array(sorted([*paths, *bound]), object)
     table = Table(root, _below(root, every), {}, {}, paths=every, cache_dir=cache_dir)
     first_of = draws.copies(table, range(len(every)))

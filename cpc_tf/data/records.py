@@ -1,4 +1,6 @@
-"""TFRecord files of TensorFlow Datasets: read in a shuffled order, window by window, or each record by its place."""
+"""TFRecord files of TensorFlow Datasets: read in a shuffled order, window by window, or each record
+by its place.
+"""
 
 from __future__ import annotations
 
@@ -38,19 +40,22 @@ _SHOWN = 1 << 30  # bytes of files from which on progress is shown
 _LINES = 10  # of progress
 _MB = 1_000_000
 
-_PIECE = 64  # records that one call of a function copies out of a window: a call for each record would be slow
+# records that one call of a function copies out of a window: a call for each record would be slow
+_PIECE = 64
 
 
 class Records(Examples):
-    """The records of a split of a prepared builder; a subclass says what is in them. See `Examples`.
+    """The records of a split of a prepared builder; a subclass says what is in them. See
+    `Examples`.
 
-    The order of an epoch: the shards shuffled, their records in windows of `window`, each window shuffled. A resume
-    jumps to the shard and re-reads at most one window of encoded records. Up to three windows are in memory: the one in
-    use, the next, and the one being read. The files of half a window are read at the same time, each as a whole; that
-    does not change the order. Files with more records than that are read one after the other.
+    The order of an epoch: the shards shuffled, their records in windows of `window`, each window
+      shuffled. A resume jumps to the shard and re-reads at most one window of encoded records. Up
+      to three windows are in memory: the one in use, the next, and the one being read. The files of
+      half a window are read at the same time, each as a whole; that does not change the order.
+      Files with more records than that are read one after the other.
 
-    If it is `shared`, a share is a part of an epoch's sequence of shards. A file at the border of two shares is read by
-    both hosts, by the later one from its beginning.
+    If it is `shared`, a share is a part of an epoch's sequence of shards. A file at the border of
+    two shares is read by both hosts, by the later one from its beginning.
     """
 
     shared = False  # whether each of several hosts reads only its share
@@ -134,7 +139,9 @@ class Records(Examples):
         return [path for path in dict.fromkeys(self._files) if not is_sound(path)]
 
     def _windows(self, seed, epoch, skip):
-        """Gives (counter of the first record, string [window]), from the window with record `skip` of an epoch on."""
+        """Gives (counter of the first record, string [window]), from the window with record `skip`
+        of an epoch on.
+        """
         first = skip // self._window * self._window
         order = tf.random.experimental.stateless_shuffle(
             tf.range(len(self._files)), seed=random_key(seed, SHARDS, epoch)
@@ -147,9 +154,11 @@ class Records(Examples):
         return windows.map(lambda number, window: (start + number * self._window, window))
 
     def _records(self, order, first, last, at_once=1):
-        """Gives records [first, last) of the shards in this order, by jumping to the shard of the first one.
+        """Gives records [first, last) of the shards in this order, by jumping to the shard of the
+        first one.
 
-        `at_once` files are read at the same time; if that is more than one, each is held in memory as a whole.
+        `at_once` files are read at the same time; if that is more than one, each is held in memory
+        as a whole.
         """
         takes = tf.gather(self._takes, order)
         ends = tf.cumsum(takes)
@@ -178,7 +187,9 @@ class Records(Examples):
         return files.unbatch()
 
     def _shuffled(self, seed, position, window, start, select):
-        """Gives (counters, records) of one window, shuffled, in pieces, from the counter `start` on."""
+        """Gives (counters, records) of one window, shuffled, in pieces, from the counter `start`
+        on.
+        """
         order = tf.random.experimental.stateless_shuffle(
             tf.range(tf.size(window, tf.int64)), seed=random_key(seed, WINDOW, position)
         )
@@ -211,7 +222,8 @@ class RecordIndex(NamedTuple):
 
 
 def index_of(pieces: Sequence[Piece], label: str, dataset: str) -> RecordIndex:
-    """Returns the index of some records, from the cache if it is there and the files have not changed since.
+    """Returns the index of some records, from the cache if it is there and the files have not
+    changed since.
 
     Args:
       pieces: whose records are tf.train.Example.

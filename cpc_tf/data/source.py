@@ -14,14 +14,16 @@ import tensorflow as tf
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import decode
 
-# Purposes of random numbers, a number each, so that the crop does not depend on the order or on the mirror.
+# Purposes of random numbers, a number each, so that the crop does not depend on the order or on the
+# mirror.
 ORDER, SHARDS, WINDOW, CROPPING, MIRRORING, CANVAS = range(1, 7)
 
 NO_LABEL = -1
 # More examples than any run sees; tf.data wants a number.
 FOREVER = tf.int64.max
 MOST_LISTED = 100_000  # files that an inventory lists: a few MB, of which a run keeps a part
-# Picks examples by their counter, before anything is read or parsed: int64 -> bool of the same shape, a scalar or [n].
+# Picks examples by their counter, before anything is read or parsed: int64 -> bool of the same
+# shape, a scalar or [n].
 Select = Optional[Callable[[tf.Tensor], tf.Tensor]]
 
 
@@ -40,7 +42,9 @@ def random_key(seed: int, purpose: int, *counters: tf.Tensor | int) -> tf.Tensor
 
 
 def read_once(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns the dataset without tf.data's optimizations, which take longer than reading a small folder once."""
+    """Returns the dataset without tf.data's optimizations, which take longer than reading a small
+    folder once.
+    """
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False
     return dataset.with_options(options)
@@ -98,9 +102,10 @@ class Examples(abc.ABC):
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         """Gives shuffled examples without end, from the global counter `start` on.
 
-        An epoch is the counters [e * num_examples, (e + 1) * num_examples): each example once, in an order that is a
-        function of (seed, e). `stream(seed, start)` equals `stream(seed).skip(start)` without replaying the data, so
-        that training resumes exactly. `select` keeps only some counters, in the same order.
+        An epoch is the counters [e * num_examples, (e + 1) * num_examples): each example once, in
+        an order that is a function of (seed, e). `stream(seed, start)` equals
+        `stream(seed).skip(start)` without replaying the data, so that training resumes exactly.
+        `select` keeps only some counters, in the same order.
         """
 
     @abc.abstractmethod
@@ -118,7 +123,8 @@ class Examples(abc.ABC):
         return f"{self.num_examples:,} images, {len(self.class_names)} classes, digest {digest}"
 
     def inventory(self) -> dict[str, Any]:
-        """Returns what is in the split, as far as it is known without reading an image, in types of JSON.
+        """Returns what is in the split, as far as it is known without reading an image, in types of
+        JSON.
 
         Returns:
           edition: its name and version, of TensorFlow Datasets; else empty.
@@ -143,19 +149,24 @@ class Examples(abc.ABC):
         return {**about, "digest": digest.hexdigest()[:32], "marked": self.marked, "files": listed}
 
     def files(self) -> Iterator[tuple[str, int, str]]:
-        """Yields name, bytes and mark of each file: its label or a digest of its boxes; '' if it has none."""
+        """Yields name, bytes and mark of each file: its label or a digest of its boxes; '' if it
+        has none.
+        """
         yield from ()
 
     def share(self, host: int, hosts: int) -> Examples | None:
-        """Returns what only this one of several hosts reads in its epochs; None if all hosts go through all examples.
+        """Returns what only this one of several hosts reads in its epochs; None if all hosts go
+        through all examples.
 
-        The shares have the same number of examples. Their first epochs together are an epoch of this, without its last
-        examples if the hosts do not divide it; so do all later ones.
+        The shares have the same number of examples. Their first epochs together are an epoch of
+        this, without its last examples if the hosts do not divide it; so do all later ones.
         """
         return None
 
     def changed(self) -> list[str]:
-        """Returns the paths of the files that have changed or vanished since this was opened, as far as is known."""
+        """Returns the paths of the files that have changed or vanished since this was opened, as
+        far as is known.
+        """
         return []
 
     def damaged(self) -> list[str]:
@@ -166,23 +177,30 @@ class Examples(abc.ABC):
 class Source(Examples):
     """A dataset of encoded images.
 
-    `stream` and `ordered` give dicts of scalars: `counter` int64, `encoded` string (the bytes of an image file) and
-    `label` int64 (-1 where there is none). With `multi_label`, `label` is float32 [classes] of 0 and 1.
+    `stream` and `ordered` give dicts of scalars: `counter` int64, `encoded` string (the bytes of an
+    image file) and `label` int64 (-1 where there is none). With `multi_label`, `label` is float32
+    [classes] of 0 and 1.
     """
 
     multi_label = False  # whether an image may have any number of labels
 
     def labels(self) -> np.ndarray:
-        """Returns the label of each example, in the order of `ordered`: int64 [N], or float32 [N, classes]."""
+        """Returns the label of each example, in the order of `ordered`: int64 [N], or float32 [N,
+        classes].
+        """
         batches = self.ordered().map(lambda example: example["label"]).batch(4096)
         return np.concatenate(list(batches.as_numpy_iterator()))
 
     def names(self) -> list[str]:
-        """Returns a name of each example, in the order of `ordered`: a file, or the place in a split of records."""
+        """Returns a name of each example, in the order of `ordered`: a file, or the place in a
+        split of records.
+        """
         return [str(index) for index in range(self.num_examples)]
 
     def identities(self) -> Iterator[Hashable]:
-        """Yields what an example has alone among those of all splits of its dataset, in the order of `ordered`."""
+        """Yields what an example has alone among those of all splits of its dataset, in the order
+        of `ordered`.
+        """
         yield from self.names()
 
     def groups(self) -> np.ndarray:
@@ -197,10 +215,14 @@ class Source(Examples):
 
     @abc.abstractmethod
     def by_index(self) -> IndexedSource:
-        """Returns a source of the same examples, in the same order of `ordered`, that reads by index."""
+        """Returns a source of the same examples, in the same order of `ordered`, that reads by
+        index.
+        """
 
     def class_counts(self) -> np.ndarray | None:
-        """Returns how many examples each class has, int64 [classes]; None if too much would have to be read."""
+        """Returns how many examples each class has, int64 [classes]; None if too much would have to
+        be read.
+        """
         labels = self.labels()
         if self.multi_label:
             return labels.sum(0).astype(np.int64)
@@ -208,11 +230,15 @@ class Source(Examples):
 
 
 class Indexed(Examples):
-    """Examples that are read by index: their orders are computed, there is no list to shuffle or to keep."""
+    """Examples that are read by index: their orders are computed, there is no list to shuffle or to
+    keep.
+    """
 
     @abc.abstractmethod
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns an example without its counter, by its place in `ordered`; for use in a tf.data function."""
+        """Returns an example without its counter, by its place in `ordered`; for use in a tf.data
+        function.
+        """
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         """As of all examples; each has its `index`, int64, the place in `ordered`, too."""
@@ -245,12 +271,16 @@ class IndexedSource(Indexed, Source):
 
 
 def restricted(source: Source, indices: np.ndarray) -> Source:
-    """Returns the examples of `source.ordered()` with these indices, int64 [n], ascending; the source itself if all."""
+    """Returns the examples of `source.ordered()` with these indices, int64 [n], ascending; the
+    source itself if all.
+    """
     return source if len(indices) == source.num_examples else Subset(source.by_index(), indices)
 
 
 class Joined(IndexedSource):
-    """The examples of one source and then those of another, with the same classes and range of values."""
+    """The examples of one source and then those of another, with the same classes and range of
+    values.
+    """
 
     def __init__(self, first: Source, second: Source):
         self._first, self._second = first.by_index(), second.by_index()

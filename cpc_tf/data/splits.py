@@ -1,7 +1,9 @@
-"""The images of a folder, with labels and splits; a test held out where there is none; slices of splits.
+"""The images of a folder, with labels and splits; a test held out where there is none; slices of
+splits.
 
-Slices are cut from an order that depends on the seed and on the names of the images alone, not on the disk, the
-machine or the task. An image that is added later hardly changes the order of the others.
+Slices are cut from an order that depends on the seed and on the names of the images alone, not on
+the disk, the machine or the task. An image that is added later hardly changes the order of the
+others.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _PIECE = re.compile(r"\s*(?P<split>[^\[\]]*?)\s*(?:\[(?P<slice>[-\d_.%:]*)\])?\s
 
 
 def read(data: DataConfig) -> Table:
-    """Returns the images of --labelled=PATH or --dataset=folder:PATH with labels and splits, one of them a test.
+    """Returns the images of --labelled=PATH or --dataset=folder:PATH with labels and splits, one of
+    them a test.
 
     Raises:
       ConfigError: as `find`.
@@ -37,10 +40,12 @@ def read(data: DataConfig) -> Table:
 
 
 def find(data: DataConfig) -> Table:
-    """Finds the images of --labelled=PATH or --dataset=folder:PATH, their labels in --labels, and their splits.
+    """Finds the images of --labelled=PATH or --dataset=folder:PATH, their labels in --labels, and
+    their splits.
 
     Raises:
-      ConfigError: no such folder, no images in it, its folders can be splits as well as classes, or as `labels.add`.
+      ConfigError: no such folder, no images in it, its folders can be splits as well as classes, or
+        as `labels.add`.
     """
     root = walk.folder_at(data.ref.path, data.flag)
     paths = walk.images(root)
@@ -71,10 +76,11 @@ def find(data: DataConfig) -> Table:
 
 
 def divided(table: Table, data: DataConfig) -> Table:
-    """Returns the images of a folder with a split to test on, if they are of --labelled and have none.
+    """Returns the images of a folder with a split to test on, if they are of --labelled and have
+    none.
 
-    That is a fifth of the images of each class, drawn by `data.split_seed`, which is the same in all tasks, so that
-    none learns from what another tests on.
+    That is a fifth of the images of each class, drawn by `data.split_seed`, which is the same in
+    all tasks, so that none learns from what another tests on.
     """
     if not (isinstance(data, PicturesConfig) and data.labelled and data.draws_test):
         return table
@@ -145,7 +151,8 @@ class Split(NamedTuple):
 
 
 def select(table: Table, split: str, seed: int) -> list[Split]:
-    """Returns what a split in the syntax of TensorFlow Datasets consists of; each slice has its part of each class.
+    """Returns what a split in the syntax of TensorFlow Datasets consists of; each slice has its
+    part of each class.
 
     Args:
       table: the images.
@@ -189,7 +196,8 @@ def _piece(table, part, split, seed):
     rows = table.splits[name]
     if table.find(part) or match["slice"] is None:
         return Split(name, rows, name)
-    # Images without labels are cut by themselves: so those with labels are cut alike with and without them.
+    # Images without labels are cut by themselves: so those with labels are cut alike with and
+    # without them.
     class_of = classes.strata(table, [name])
     together = draws.groups_of(
         table, rows.tolist(), [row for row in rows.tolist() if class_of[row]]
@@ -208,10 +216,11 @@ def _piece(table, part, split, seed):
 
 
 def _sliced(rows, text, split, group_of, clipped=False):
-    """Returns a slice of a list. The rules of TensorFlow Datasets: percents are rounded to the nearest image.
+    """Returns a slice of a list. The rules of TensorFlow Datasets: percents are rounded to the
+    nearest image.
 
-    Numbers beyond the list are an error, or, if `clipped`, its end: [:100] of 3 images is all of them. A group that
-    an end of the slice would cut lies before that end.
+    Numbers beyond the list are an error, or, if `clipped`, its end: [:100] of 3 images is all of
+    them. A group that an end of the slice would cut lies before that end.
     """
     if clipped and "%" not in text:
         bounds = [int(number) if number else None for number in text.split(":")]

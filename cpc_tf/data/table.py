@@ -1,4 +1,6 @@
-"""The table of images: a row for each, and which rows are a split; whether the folders at the top are splits."""
+"""The table of images: a row for each, and which rows are a split; whether the folders at the top
+are splits.
+"""
 
 from __future__ import annotations
 
@@ -26,27 +28,35 @@ class Table:
       root: the folder that holds all files.
       names: str [N]: the files relative to the root, for messages and records.
       splits: {split: its rows, int64}.
-      bases: {split: where the folders of its classes are, relative to the root, e.g. 'my_pictures/train/'}; not used
-        with `labels`.
+      bases: {split: where the folders of its classes are, relative to the root, e.g.
+        'my_pictures/train/'}; not used with `labels`.
       flag: the flag that names the folder, with its value.
       base: where in it the folders of splits or classes are, '' or e.g. 'my_pictures/'.
-      paths: str [N], absolute: where TensorFlow reads the files; '' of one that a list names, but is absent. By
-        default that is below the root.
-      keys: str [N]: the texts that a draw depends on, wherever the folder is. By default names relative to the base
-        of the split; of images with boxes what they and their annotations have in common, see `boxes.layout.key`.
-      labels: the classes of each in a tuple, None of one without a label; None for all: the folders are the classes.
-      groups: str [N], from --labels: images with the same text are drawn together; '' of one that is alone.
-      annotations: of images with boxes the `boxes.layout.Annotation` of each, or why it has none; None of others.
+      paths: str [N], absolute: where TensorFlow reads the files; '' of one that a list names, but
+        is absent. By default that is below the root.
+      keys: str [N]: the texts that a draw depends on, wherever the folder is. By default names
+        relative to the base of the split; of images with boxes what they and their annotations have
+        in common, see `boxes.layout.key`.
+      labels: the classes of each in a tuple, None of one without a label; None for all: the folders
+        are the classes.
+      groups: str [N], from --labels: images with the same text are drawn together; '' of one that
+        is alone.
+      annotations: of images with boxes the `boxes.layout.Annotation` of each, or why it has none;
+        None of others.
       remarks: {split: what to warn of if it is used}.
-      accepted: bool [N], from --labels: the class is a guess that a person accepted, so that no test is drawn from it.
-      by_page: whether people gave labels on the page of `cpc-tf label`, which chose most of the images.
+      accepted: bool [N], from --labels: the class is a guess that a person accepted, so that no
+        test is drawn from it.
+      by_page: whether people gave labels on the page of `cpc-tf label`, which chose most of the
+        images.
       one_test: whether `val` and `test` both mean the only split of these kinds.
-      untested: what else gives a split to test on, for the message that there is none; '' if nothing does.
+      untested: what else gives a split to test on, for the message that there is none; '' if
+        nothing does.
       notes: lines for the user.
       cache_dir: where findings about its files are kept, see `files.remember`.
       stats: sizes and times of change, int64 [N, 2], see `walk.stats`.
       max_megapixels: from which size on an image is not decoded.
-      looked: what `check.look` has found of each file so far, int64 [N, FINDINGS]; tables of the same files share it.
+      looked: what `check.look` has found of each file so far, int64 [N, FINDINGS]; tables of the
+        same files share it.
     """
 
     root: str
@@ -104,7 +114,9 @@ class Table:
         return any(names is not None and len(names) != 1 for names in self.labels)
 
     def key(self, rules: str, rows: Iterable[int]) -> Iterator[str]:
-        """Yields what a cached result about the files of some rows depends on; `rules` tells what else."""
+        """Yields what a cached result about the files of some rows depends on; `rules` tells what
+        else.
+        """
         yield rules
         for row in rows:
             yield f"{self.names[row]}\n{self.stats[row, 0]} {self.stats[row, 1]}"
@@ -125,8 +137,8 @@ class Table:
 def split_folders(paths: Sequence[str], data: DataConfig) -> dict[str, np.ndarray]:
     """Returns {split: its rows} of the folders at the top, {} if these are no splits.
 
-    They are splits if all have usual names of splits, or if one is named as `train` is and another as `val` or `test`
-    is. A folder that holds everything does not count as the top: its folders do.
+    They are splits if all have usual names of splits, or if one is named as `train` is and another
+    as `val` or `test` is. A folder that holds everything does not count as the top: its folders do.
 
     Args:
       paths: files, relative to the root.
@@ -151,7 +163,9 @@ def split_folders(paths: Sequence[str], data: DataConfig) -> dict[str, np.ndarra
 
 
 def top_of(paths: Sequence[str]) -> str:
-    """Returns the path of the first folder with several things in it, or with one that is named as a split."""
+    """Returns the path of the first folder with several things in it, or with one that is named as
+    a split.
+    """
     base = ""
     while True:
         parts = [path[len(base) :].split("/", 2) for path in paths]
@@ -192,7 +206,9 @@ def _are_splits(tops, flag):
 
 
 def find(split: str, available: Collection[str]) -> str | None:
-    """Returns the name of a split, where `val` also means `Validation` or `dev`. None if absent, or one of several."""
+    """Returns the name of a split, where `val` also means `Validation` or `dev`. None if absent, or
+    one of several.
+    """
     if split in available:
         return split
     wanted = names.meaning(split)

@@ -1,4 +1,5 @@
-"""What an encoder sees of an image: resizing, crops, mirroring and grids of patches, and the views made of them.
+"""What an encoder sees of an image: resizing, crops, mirroring and grids of patches, and the views
+made of them.
 
 Random choices are keyed by (seed, counter of the example).
 """
@@ -16,7 +17,9 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import CROP, SQUASH, GeometryConfig, ImageConfig
 from cpc_tf.data.source import CROPPING, MIRRORING, random_key
 
-GREY = 128  # fills what an image does not cover, as in the canvas of a detector and the warps of the augmentation
+# fills what an image does not cover, as in the canvas of a detector and the warps of the
+# augmentation
+GREY = 128
 _LONGEST = 4  # longer side of a cropped image, in shorter sides: a strip would fill the memory
 
 
@@ -32,8 +35,8 @@ def resize(
     after = tf.stack(sides)
 
     def change():
-        # Sides are shrunk first. The mean over each pixel's footprint does not alias and takes 0.7 ms for 500x375 ->
-        # 300x300; antialias=True takes 2.1 ms, bilinear without it 0.5 ms.
+        # Sides are shrunk first. The mean over each pixel's footprint does not alias and takes 0.7
+        # ms for 500x375 -> 300x300; antialias=True takes 2.1 ms, bilinear without it 0.5 ms.
         between = tf.minimum(before, after)
         shrunk = tf.cond(
             tf.reduce_any(before > after),
@@ -54,18 +57,20 @@ def resize(
 
 
 def fit(image: tf.Tensor, side: int, mode: str = SQUASH) -> tf.Tensor:
-    """Resizes an image before a square is cut out of it: uint8 [H, W, 3] -> uint8 [height, width, 3].
+    """Resizes an image before a square is cut out of it: uint8 [H, W, 3] -> uint8 [height, width,
+    3].
 
     Args:
       image: of any size.
       side: of the square, in pixels.
-      mode: 'squash': the result is the square, the aspect ratio is lost. 'crop': the shorter side is `side`; of an
-        image that is more than 4 times as long as wide the middle is used. 'pad': the longer side is `side`, and grey
-        (128) fills the square on both sides of the image; an odd row or column is added below or right.
+      mode: 'squash': the result is the square, the aspect ratio is lost. 'crop': the shorter side
+        is `side`; of an image that is more than 4 times as long as wide the middle is used. 'pad':
+        the longer side is `side`, and grey (128) fills the square on both sides of the image; an
+        odd row or column is added below or right.
 
     Example:
-      `centre_crop(fit(image, 256, "pad"), 224)` is what a classifier with `--resize=256 --image_size=224
-      --resize_mode=pad` sees of a test image.
+      `centre_crop(fit(image, 256, "pad"), 224)` is what a classifier with `--resize=256
+      --image_size=224 --resize_mode=pad` sees of a test image.
     """
     if mode == SQUASH:
         return resize(image, side)
@@ -87,18 +92,23 @@ def fit(image: tf.Tensor, side: int, mode: str = SQUASH) -> tf.Tensor:
 
 
 def _scaled(size, side, reference):
-    """Returns a height and width, int32 [2], times side / reference, rounded, at least one pixel each."""
+    """Returns a height and width, int32 [2], times side / reference, rounded, at least one pixel
+    each.
+    """
     scaled = tf.round(tf.cast(size, tf.float32) * (side / tf.cast(reference, tf.float32)))
     return tf.unstack(tf.maximum(tf.cast(scaled, tf.int32), 1))
 
 
 def random_crop(image: tf.Tensor, side: int, seed: int, counter: tf.Tensor) -> tf.Tensor:
-    """Cuts a random square, uint8 [H, W, 3] -> uint8 [side, side, 3]; all positions are equally likely."""
+    """Cuts a random square, uint8 [H, W, 3] -> uint8 [side, side, 3]; all positions are equally
+    likely.
+    """
     key = random_key(seed, CROPPING, counter)
     size = tf.shape(image)
 
     def corner(axis):
-        # Two numbers each time, of which one is used: a square image has the crops that it had when all were square.
+        # Two numbers each time, of which one is used: a square image has the crops that it had when
+        # all were square.
         numbers = tf.random.stateless_uniform(
             [2], key, minval=0, maxval=size[axis] - side + 1, dtype=tf.int32
         )
@@ -116,7 +126,8 @@ def random_sized_crop(
     seed: int,
     *counters: tf.Tensor | int,
 ) -> tf.Tensor:
-    """Cuts and resizes a random part (Szegedy et al. 2014, Inception), uint8 [H, W, 3] -> uint8 [side, side, 3].
+    """Cuts and resizes a random part (Szegedy et al. 2014, Inception), uint8 [H, W, 3] -> uint8
+    [side, side, 3].
 
     Args:
       image: the image.
@@ -138,13 +149,17 @@ def random_sized_crop(
 
 
 def centre_crop(image: tf.Tensor, side: int) -> tf.Tensor:
-    """Cuts the square in the middle, uint8 [H, W, 3] -> uint8 [side, side, 3]; an odd pixel is cut below and right."""
+    """Cuts the square in the middle, uint8 [H, W, 3] -> uint8 [side, side, 3]; an odd pixel is cut
+    below and right.
+    """
     top, left = tf.unstack((tf.shape(image)[:2] - side) // 2)
     return tf.ensure_shape(image[top : top + side, left : left + side], [side, side, 3])
 
 
 def plain_crop(image: tf.Tensor, geometry: GeometryConfig | ImageConfig) -> tf.Tensor:
-    """Resizes an image and cuts its middle, as a test sees it: uint8 [H, W, 3] -> uint8 [image_size, image_size, 3]."""
+    """Resizes an image and cuts its middle, as a test sees it: uint8 [H, W, 3] -> uint8
+    [image_size, image_size, 3].
+    """
     return centre_crop(fit(image, geometry.resize, geometry.resize_mode), geometry.image_size)
 
 
@@ -203,7 +218,9 @@ class View(abc.ABC):
 
 
 class PatchGrid(View):
-    """The grid of overlapping patches of a random crop, each augmented independently: [R, C, P, P, 3]."""
+    """The grid of overlapping patches of a random crop, each augmented independently: [R, C, P, P,
+    3].
+    """
 
     key = "patches"
     seen = "the patches of the grid, each on its own"
@@ -234,8 +251,8 @@ class WholeImage(View):
 class RandomSizedCrop(View):
     """A part of random size and shape, augmented as one patch: [S, S, 3].
 
-    Appendix C: "We extract a randomly sized crop [...] We follow this with the same image transformations as for
-    self-supervised pre-training".
+    Appendix C: "We extract a randomly sized crop [...] We follow this with the same image
+      transformations as for self-supervised pre-training".
     """
 
     key = "image"
@@ -300,7 +317,9 @@ class Together:
 
 
 def _crops(image, geometry, least_area, stretch, seed, keys):
-    """Cuts a random-sized crop for each of K lists of counters, as a grid of one row: uint8 [1, K, S, S, 3]."""
+    """Cuts a random-sized crop for each of K lists of counters, as a grid of one row: uint8 [1, K,
+    S, S, 3].
+    """
     side = geometry.image_size
     pixels = image(int(side / least_area**0.5))  # so that the smallest crop is not enlarged
     crops = [

@@ -1,5 +1,5 @@
-"""Finds images below a folder, whatever else is there: loops of links, pipes, names that are not text; and what a
-file is by its bytes."""
+"""Finds images below a folder, whatever else is there: loops of links, pipes, names that are not
+text; and what a file is by its bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _THREADS = 16  # hide the latency of a bucket
 def images(root: str) -> list[str]:
     """Returns the names of the image files below a folder, relative to it, sorted. See `files`.
 
-    Files without an extension are images if they begin as one. Warnings count images that are left out.
+    Files without an extension are images if they begin as one. Warnings count images that are left
+    out.
     """
     wanted, others = all_files(root, EXTENSIONS + _FOREIGN)
     foreign = collections.Counter(end for name in wanted if (end := extension(name)) in _FOREIGN)
@@ -66,10 +67,12 @@ def images(root: str) -> list[str]:
 
 
 def stats(root: str, names: Sequence[str]) -> np.ndarray:
-    """Returns the size in bytes and the time of change in ns of each file, -1 if it is absent: int64 [names, 2].
+    """Returns the size in bytes and the time of change in ns of each file, -1 if it is absent:
+    int64 [names, 2].
 
-    On a disk it is the time at which the file itself changed (ctime). The time of its content (mtime) can be set, as
-    archives do when they are unpacked, so that a file with other pixels has the old one.
+    On a disk it is the time at which the file itself changed (ctime). The time of its content
+    (mtime) can be set, as archives do when they are unpacked, so that a file with other pixels has
+    the old one.
 
     Args:
       root: the folder, or '' if names are whole paths.
@@ -93,9 +96,11 @@ def stats(root: str, names: Sequence[str]) -> np.ndarray:
 
 
 def most_bytes(megapixels: float) -> int:
-    """Returns the size from which on a file is not read that may hold an image of less than these megapixels.
+    """Returns the size from which on a file is not read that may hold an image of less than these
+    megapixels.
 
-    Uncompressed, such an image has up to four values of 16 bits a pixel. A small archive can hold a huge file.
+    Uncompressed, such an image has up to four values of 16 bits a pixel. A small archive can hold a
+    huge file.
     """
     return round(8e6 * megapixels)
 
@@ -107,7 +112,9 @@ def in_threads(function: Callable, items: Sequence) -> list:
 
 
 def folder_at(path: str, flag: str) -> str:
-    """Returns a folder that a flag, given with its value, names. Raises ConfigError if there is none."""
+    """Returns a folder that a flag, given with its value, names. Raises ConfigError if there is
+    none.
+    """
     root = os.path.expanduser(path).rstrip("/") or "/"
     if not (os.path.isdir(root) if _is_local(root) else tf.io.gfile.isdir(root)):
         raise ConfigError(f"{flag}: no such folder")
@@ -122,10 +129,12 @@ def absolute(path: str) -> str:
 
 
 def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str]:
-    """Returns the names of the files with these extensions below a folder, relative to it, with '/', sorted.
+    """Returns the names of the files with these extensions below a folder, relative to it, with
+    '/', sorted.
 
-    Each folder is read once: a link to a folder is not followed if that folder lies in the tree or an earlier link led
-    to it. Hidden files and folders, and folders of tools, are skipped. A warning counts what is skipped.
+    Each folder is read once: a link to a folder is not followed if that folder lies in the tree or
+      an earlier link led to it. Hidden files and folders, and folders of tools, are skipped. A
+      warning counts what is skipped.
 
     Args:
       root: the folder, local or e.g. gs://.
@@ -142,7 +151,9 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
 def all_files(
     root: str, extensions: tuple[str, ...], deep: bool = True
 ) -> tuple[list[str], list[str]]:
-    """Returns the files with these extensions, as `files` does, and the others, without a warning of these."""
+    """Returns the files with these extensions, as `files` does, and the others, without a warning
+    of these.
+    """
     skipped = collections.defaultdict(list)
     outside = []
     try:
@@ -165,7 +176,9 @@ def all_files(
 
 
 def folders(root: str) -> list[str]:
-    """Returns the names of the folders directly in a folder that `files` would read, sorted; none if unreadable."""
+    """Returns the names of the folders directly in a folder that `files` would read, sorted; none
+    if unreadable.
+    """
     try:
         entries = _entries(root, lambda name: not extension(name))
         return sorted(
@@ -186,7 +199,8 @@ def _walk(root, extensions, deep, skipped, outside):
     read = set()
     links = [""]
     top = os.path.join(os.path.realpath(root), "")
-    # First the tree without its links, then what links lead to: a folder that lies in the tree counts at its own place.
+    # First the tree without its links, then what links lead to: a folder that lies in the tree
+    # counts at its own place.
     while links:
         pending = sorted(links, reverse=True)
         links = []
@@ -266,7 +280,9 @@ class _BucketEntry(NamedTuple):
 
 
 def _entries(folder: str, ask: Callable[[str], bool]) -> list[os.DirEntry | _BucketEntry]:
-    """Returns the entries of a folder. A bucket is asked whether an entry is a folder if `ask` is true of its name."""
+    """Returns the entries of a folder. A bucket is asked whether an entry is a folder if `ask` is
+    true of its name.
+    """
     if _is_local(folder):
         # TensorFlow can neither list odd names nor tell links from folders.
         with os.scandir(folder) as entries:
@@ -335,7 +351,9 @@ _OTHERS = (
 
 
 def is_picture(begin: bytes) -> bool:
-    """Returns whether a file that begins with these bytes, BEGIN at least, is of a format that is decoded."""
+    """Returns whether a file that begins with these bytes, BEGIN at least, is of a format that is
+    decoded.
+    """
     return any(re.match(pattern, begin, re.DOTALL) for _, pattern, _ in _PICTURES)
 
 

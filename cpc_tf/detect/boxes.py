@@ -1,6 +1,7 @@
 """Boxes: anchors, codes and overlaps; proposals and detections by greedy non-maximum suppression.
 
-A box is [y1, x1, y2, x2], float32, in pixels from the corner of the image; pixel i lies between i and i + 1.
+A box is [y1, x1, y2, x2], float32, in pixels from the corner of the image; pixel i lies between i
+and i + 1.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import tensorflow as tf
 
 from cpc_tf.detect.config import InferenceConfig
 
-# Weights of the codes (y, x, height, width) of a box relative to an anchor or a region (Girshick 2015's code; C4).
+# Weights of the codes (y, x, height, width) of a box relative to an anchor or a region (Girshick
+# 2015's code; C4).
 ANCHOR_WEIGHTS = (1.0, 1.0, 1.0, 1.0)
 REGION_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
 # Largest ratio of a box's side to its anchor's, so that exp() stays finite (C4).
@@ -25,7 +27,8 @@ TILE = 512  # boxes that `non_max_suppression` compares at a time
 def anchor_grid(
     rows: int, columns: int, stride: float, sizes: Sequence[float], ratios: Sequence[float]
 ) -> np.ndarray:
-    """Returns boxes of several sizes and shapes around the centre of each cell of a feature map (Ren et al. 2015).
+    """Returns boxes of several sizes and shapes around the centre of each cell of a feature map
+    (Ren et al. 2015).
 
     Args:
       stride: side of a cell in pixels.
@@ -33,7 +36,8 @@ def anchor_grid(
       ratios: heights over widths.
 
     Returns:
-      float32 [rows * columns * len(sizes) * len(ratios), 4], cell by cell; they may reach beyond the image.
+      float32 [rows * columns * len(sizes) * len(ratios), 4], cell by cell; they may reach beyond
+      the image.
     """
     size, root = np.meshgrid(sizes, np.sqrt(ratios), indexing="ij")
     half = 0.5 * np.stack([size * root, size / root], -1)
@@ -61,7 +65,9 @@ def area(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def iou(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-    """Returns intersection over union [..., N, M] of boxes [..., N, 4] and [..., M, 4]; 0 if a box has no area."""
+    """Returns intersection over union [..., N, M] of boxes [..., N, 4] and [..., M, 4]; 0 if a box
+    has no area.
+    """
     one = one[..., :, None, :]
     other = other[..., None, :, :]
     top_left = tf.maximum(one[..., :2], other[..., :2])  # [..., N, M, 2]
@@ -79,10 +85,11 @@ def clip(boxes: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
 def encode(
     boxes: tf.Tensor, anchors: tf.Tensor, weights: Sequence[float] = REGION_WEIGHTS
 ) -> tf.Tensor:
-    """Returns the codes [..., 4] of boxes [..., 4] relative to anchors [..., 4], multiplied by `weights`.
+    """Returns the codes [..., 4] of boxes [..., 4] relative to anchors [..., 4], multiplied by
+    `weights`.
 
-    A code is the shift of the centre in units of the anchor's sides, and the logarithms of the ratios of the sides. It
-    is 0 if the box or the anchor has no area.
+    A code is the shift of the centre in units of the anchor's sides, and the logarithms of the
+    ratios of the sides. It is 0 if the box or the anchor has no area.
     """
     size = sides(boxes)
     unit = sides(anchors)
@@ -107,7 +114,9 @@ def decode(
 
 
 class Detections(NamedTuple):
-    """N detections of each image, best first; slots beyond `count` hold boxes and scores of 0 and labels of -1."""
+    """N detections of each image, best first; slots beyond `count` hold boxes and scores of 0 and
+    labels of -1.
+    """
 
     boxes: tf.Tensor  # [B, N, 4], float32, in pixels
     scores: tf.Tensor  # [B, N], float32, probabilities
@@ -118,7 +127,8 @@ class Detections(NamedTuple):
 def non_max_suppression(
     boxes: tf.Tensor, scores: tf.Tensor, candidates: int, count: int, iou_threshold: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Selects boxes, best first, unless they overlap a selected one by `iou_threshold` or more; XLA can compile it.
+    """Selects boxes, best first, unless they overlap a selected one by `iou_threshold` or more; XLA
+    can compile it.
 
     Args:
       boxes: [B, N, 4], no coordinate negative. Boxes without area are never selected.
@@ -127,7 +137,8 @@ def non_max_suppression(
       count: largest number of boxes to select.
 
     Returns:
-      Indices int32 [B, count], and which of them are valid, bool [B, count]: these come first. No gradient.
+      Indices int32 [B, count], and which of them are valid, bool [B, count]: these come first. No
+      gradient.
     """
     candidates = min(candidates, scores.shape[1])
     scores, order = tf.math.top_k(tf.stop_gradient(scores), candidates)
@@ -150,7 +161,9 @@ def non_max_suppression(
 
 
 def inside(anchors: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-    """Returns whether the centres of anchors [N, 4] lie in the images of `sizes` [B, 2], not in the padding: [B, N]."""
+    """Returns whether the centres of anchors [N, 4] lie in the images of `sizes` [B, 2], not in the
+    padding: [B, N].
+    """
     return tf.reduce_all(centres(anchors)[None] < tf.cast(sizes, tf.float32)[:, None], -1)
 
 
@@ -171,7 +184,8 @@ def propose(
       candidates, count, iou_threshold: see `non_max_suppression`.
 
     Returns:
-      Boxes [B, count, 4], within their images, best first, 0 beyond the last; and which are valid, bool [B, count].
+      Boxes [B, count, 4], within their images, best first, 0 beyond the last; and which are valid,
+      bool [B, count].
     """
     boxes = clip(decode(tf.stop_gradient(deltas), anchors, ANCHOR_WEIGHTS), sizes)
     scores = tf.where(inside(anchors, sizes), objectness, float("-inf"))

@@ -1,12 +1,14 @@
-"""Fine-tunes a detector on an encoder (Faster R-CNN, Sec. 4.3 of the paper) and scores it by the rules of PASCAL VOC.
+"""Fine-tunes a detector on an encoder (Faster R-CNN, Sec. 4.3 of the paper) and scores it by the
+rules of PASCAL VOC.
 
     cpc-tf detect --boxes=my_boxes --workdir=runs/mine/imagenette_128px/detect
     cpc-tf detect --preset=collages/detect --encoder=runs/photos/small/hub \\
       --workdir=runs/collages/small/detect
 
-Writes to its workdir result.json, table.txt, derived.txt (which settings follow from what of the data), curves.png
-(precision over recall), sheet.png (true and found boxes, worst misses first), detections.json and detections/ (VOC's
-result files, which other tools can score), class_names.json, and the files of every run.
+Writes to its workdir result.json, table.txt, derived.txt (which settings follow from what of the
+data), curves.png (precision over recall), sheet.png (true and found boxes, worst misses first),
+detections.json and detections/ (VOC's result files, which other tools can score), class_names.json,
+and the files of every run.
 """
 
 import dataclasses
@@ -239,7 +241,9 @@ class DetectorSgdConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class PhasesConfig(Settings):
-    """Training in two phases: the detector on the frozen encoder, then both at a smaller rate (Sec. 2.2)."""
+    """Training in two phases: the detector on the frozen encoder, then both at a smaller rate (Sec.
+    2.2).
+    """
 
     frozen_epochs: float = setting(
         0.0,

@@ -26,7 +26,9 @@ Rest = Callable[[tf.Tensor, bool], tf.Tensor]
 
 
 class RegionProposalNetwork(keras.layers.Layer):
-    """A 3x3 convolution, then a logit and a code for each of the `anchors` of a cell; the outputs are float32."""
+    """A 3x3 convolution, then a logit and a code for each of the `anchors` of a cell; the outputs
+    are float32.
+    """
 
     def __init__(self, width: int, anchors: int, dtype: str = "float32", name: str = "rpn"):
         super().__init__(dtype=dtype, name=name)
@@ -44,7 +46,9 @@ class RegionProposalNetwork(keras.layers.Layer):
         self.deltas = layer(4 * anchors, 1, "float32", "deltas")
 
     def call(self, features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Features [B, H, W, C] -> logits [B, N] and codes [B, N, 4], in the order of `anchor_grid`."""
+        """Features [B, H, W, C] -> logits [B, N] and codes [B, N, 4], in the order of
+        `anchor_grid`.
+        """
         x = tf.cast(self.conv(features), tf.float32)
         count = x.shape[1] * x.shape[2] * self.objectness.filters  # N = H*W*A
         return tf.reshape(self.objectness(x), [-1, count]), tf.reshape(
@@ -154,11 +158,13 @@ class FasterRCNN(keras.Model):
     All variables exist after construction: `training_losses` and `call` can be compiled at once.
 
     Args:
-      backbone: a Keras layer, images float32 [B, H, W, 3] in [0, 1] -> feature map [B, H/stride, W/stride, C].
+      backbone: a Keras layer, images float32 [B, H, W, 3] in [0, 1] -> feature map [B, H/stride,
+        W/stride, C].
       num_classes: without the background.
-      precision: of the layers after the backbone, as `Network` has it; parameters, boxes, logits and losses are
-        float32.
-      rest: for --region_head=encoder, what follows the feature map in the encoder. Its variables are the backbone's.
+      precision: of the layers after the backbone, as `Network` has it; parameters, boxes, logits
+        and losses are float32.
+      rest: for --region_head=encoder, what follows the feature map in the encoder. Its variables
+        are the backbone's.
 
     Raises:
       ValueError: the backbone's output is not a feature map.
@@ -213,15 +219,17 @@ class FasterRCNN(keras.Model):
     def training_losses(
         self, images: tf.Tensor, sizes: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor, draws: Draws
     ) -> dict[str, tf.Tensor]:
-        """Returns the losses of a batch: 'rpn_class', 'rpn_box', 'region_class', 'region_box' and their sum 'loss'.
+        """Returns the losses of a batch: 'rpn_class', 'rpn_box', 'region_class', 'region_box' and
+        their sum 'loss'.
 
         Args:
-          images: float32 [B, H, W, 3] in [0, 1]; H and W are static and multiples of the stride. An image is in the top
-            left corner, with padding below and to the right of it.
+          images: float32 [B, H, W, 3] in [0, 1]; H and W are static and multiples of the stride. An
+            image is in the top left corner, with padding below and to the right of it.
           sizes: heights and widths of the images without padding, [B, 2].
           boxes: [B, M, 4], [y1, x1, y2, x2] in pixels, within the images; M at least 1.
           labels: [B, M], classes from 0; -1 for padding.
-          draws: random numbers, new ones at each step: determine which anchors and regions are sampled.
+          draws: random numbers, new ones at each step: determine which anchors and regions are
+            sampled.
         """
         rpn = self.config.rpn
         objects = make_objects(boxes, labels)
@@ -248,7 +256,9 @@ class FasterRCNN(keras.Model):
     def call(
         self, images: tf.Tensor, sizes: tf.Tensor, least_score: tf.Tensor | None = None
     ) -> Detections:
-        """Finds objects; images and sizes as in `training_losses`, `least_score` overrides the `detection_score`."""
+        """Finds objects; images and sizes as in `training_losses`, `least_score` overrides the
+        `detection_score`.
+        """
         rpn = self.config.rpn
         features, pooled, anchors = self._features(images, training=False)
         objectness, deltas = self.rpn(features)
@@ -271,7 +281,8 @@ class FasterRCNN(keras.Model):
     def _features(
         self, images: tf.Tensor, training: bool
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the feature map [B, H/stride, W/stride, C], the one that regions are pooled from, and anchors [N, 4].
+        """Returns the feature map [B, H/stride, W/stride, C], the one that regions are pooled from,
+        and anchors [N, 4].
 
         What follows in the encoder takes the map as it is; all else takes it with the norm.
         """
@@ -321,9 +332,11 @@ def _probe(backbone):
 
 
 def hat_weights(start: tf.Tensor, end: tf.Tensor, bins: int, points: int, cells: int) -> tf.Tensor:
-    """Returns the weights [..., bins, cells] of the cells of an axis in the bins of regions from `start` to `end`.
+    """Returns the weights [..., bins, cells] of the cells of an axis in the bins of regions from
+    `start` to `end`.
 
-    The centre of cell i is at i. Points up to one cell outside the map take the value at its border, others 0.
+    The centre of cell i is at i. Points up to one cell outside the map take the value at its
+    border, others 0.
     """
     steps = (tf.range(bins * points, dtype=tf.float32) + 0.5) / (bins * points)
     position = start[..., None] + (end - start)[..., None] * steps  # [..., bins*points]
@@ -339,10 +352,12 @@ def hat_weights(start: tf.Tensor, end: tf.Tensor, bins: int, points: int, cells:
 def roi_align(
     features: tf.Tensor, boxes: tf.Tensor, stride: float, size: int, points: int = 2, chunk: int = 0
 ) -> tf.Tensor:
-    """Pools each box to a grid (He et al. 2017), without the offset of half a cell of the first implementations.
+    """Pools each box to a grid (He et al. 2017), without the offset of half a cell of the first
+    implementations.
 
-    A bin is the mean of points sampled bilinearly. This is linear in the feature map and separable, so it is a product
-    with two small matrices per box, of rows and of columns: nothing is gathered, any number of points costs the same.
+    A bin is the mean of points sampled bilinearly. This is linear in the feature map and separable,
+    so it is a product with two small matrices per box, of rows and of columns: nothing is gathered,
+    any number of points costs the same.
 
     Args:
       features: [B, H, W, C], float32 or bfloat16.
@@ -350,7 +365,8 @@ def roi_align(
       stride: pixels per cell of the features.
       size: side of the grid.
       points: sampled per bin and axis.
-      chunk: regions computed at a time, which bounds the intermediate [B, chunk, size, W, C]; 0: all.
+      chunk: regions computed at a time, which bounds the intermediate [B, chunk, size, W, C]; 0:
+        all.
 
     Returns:
       [B, K, size, size, C] in the dtype of `features`; 0 for boxes without area.
@@ -367,7 +383,8 @@ def roi_align(
 def _pool(features: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, chunk: int) -> tf.Tensor:
     """Computes einsum('bhwc,bkph,bkqw->bkpqc') in the cheapest order, chunk by chunk.
 
-    The custom gradient recomputes the intermediates, which the gradient of a loop would keep in memory.
+    The custom gradient recomputes the intermediates, which the gradient of a loop would keep in
+    memory.
     """
     count = rows.shape[1]
     chunk = min(chunk or count, count)

@@ -1,4 +1,6 @@
-"""What a detector learns from and is tested on: the images and their classes, and how large they are shown."""
+"""What a detector learns from and is tested on: the images and their classes, and how large they
+are shown.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ _STEP = 2.0  # largest factor between two sizes of anchors, that of the C4 recip
 _LEAST_ANCHOR = 4  # px; smaller objects are beyond the features
 _FITS = 2.0  # factor between an object and the nearest anchor up to which the anchor fits
 _MOST_UNFIT = 0.05  # of the objects
-# Sides, in the test, of the middle and of the small objects on a canvas that follows from them, px: six and two cells
-# of the usual stride. The larger demand counts, up to the paper's canvas.
+# Sides, in the test, of the middle and of the small objects on a canvas that follows from them, px:
+# six and two cells of the usual stride. The larger demand counts, up to the paper's canvas.
 _MIDDLE_OBJECT = 96
 _SMALL_OBJECT = 32
 _LARGEST_CANVAS = 800 * 800  # px
@@ -59,7 +61,8 @@ class Origin(NamedTuple):
 
 
 def find_dataset(config: DetectConfig) -> tuple[DetectConfig, list[Origin]]:
-    """Returns the settings with the --dataset that --boxes stands for, if it is given, and what that follows from.
+    """Returns the settings with the --dataset that --boxes stands for, if it is given, and what
+    that follows from.
 
     Raises:
       ConfigError: no such folder, or no annotations of one format in it.
@@ -75,7 +78,8 @@ def open_data(config: DetectConfig) -> DetectionData:
     """Opens --split and --test_split and gives them the same classes.
 
     Raises:
-      ConfigError: a split does not exist or has no objects, or the test has a class that cannot be learned.
+      ConfigError: a split does not exist or has no objects, or the test has a class that cannot be
+        learned.
     """
     data = config.data
     splits = {"split": data.split, "test_split": config.scoring.test_split}
@@ -111,7 +115,9 @@ def open_data(config: DetectConfig) -> DetectionData:
 def _with_the_same_classes(
     config: DetectConfig, sources: Sequence[DetectionSource], counts: Sequence[np.ndarray]
 ) -> tuple[Sequence[DetectionSource], Sequence[np.ndarray], list[str]]:
-    """Merges classes that the two splits spell differently; returns sources, counts, and lines about it."""
+    """Merges classes that the two splits spell differently; returns sources, counts, and lines
+    about it.
+    """
     old = sources[0].class_names
     splits = (config.data.split, config.scoring.test_split)
     spellings = {}
@@ -143,7 +149,8 @@ def _with_the_same_classes(
 
 
 def fit_to_images(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:
-    """Returns the settings with a canvas, --area_scale and --anchor_sizes that fit the images, where they are not set.
+    """Returns the settings with a canvas, --area_scale and --anchor_sizes that fit the images,
+    where they are not set.
 
     Args:
       config: of the run.
@@ -165,7 +172,8 @@ def fit_to_images(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str
 
 
 def canvas_sides(canvas: CanvasConfig, sizes: Sizes) -> dict[str, int]:
-    """Returns the sides of a canvas on which the objects are as large as they should be, as settings.
+    """Returns the sides of a canvas on which the objects are as large as they should be, as
+    settings.
 
     With an --area_scale the canvas is for this scale. A side that is set stays.
     """
@@ -192,12 +200,16 @@ def canvas_sides(canvas: CanvasConfig, sizes: Sizes) -> dict[str, int]:
 
 
 def relative_sizes(sizes: Sizes) -> np.ndarray:
-    """Returns the square roots of the areas of all objects as parts of those of their images: [M], 0 to 1."""
+    """Returns the square roots of the areas of all objects as parts of those of their images: [M],
+    0 to 1.
+    """
     return np.sqrt(sizes.boxes.prod(1) / sizes.images.prod(1)[sizes.owner])
 
 
 def area_scale(canvas: CanvasConfig, images: np.ndarray) -> float:
-    """Returns the largest scale at which half of the images, heights and widths [N, 2], fit on the canvas whole."""
+    """Returns the largest scale at which half of the images, heights and widths [N, 2], fit on the
+    canvas whole.
+    """
     factor = (np.array([canvas.canvas_height, canvas.canvas_width]) / images).min(1)
     area = np.median(images.prod(1) * factor**2)
     scale = area / max(canvas.largest_area, canvas.test_area)
@@ -216,7 +228,9 @@ def object_sizes(canvas: CanvasConfig, sizes: Sizes) -> np.ndarray:
 
 
 def anchor_sizes(canvas: CanvasConfig, objects: np.ndarray) -> list[int]:
-    """Returns sizes at most a factor of two apart, from the small to the large objects of training images, px."""
+    """Returns sizes at most a factor of two apart, from the small to the large objects of training
+    images, px.
+    """
     low, high = np.percentile(objects, _USUAL_SIZES)
     low = max(low * math.sqrt(canvas.smallest_area / canvas.test_area), _LEAST_ANCHOR)
     high = max(high * math.sqrt(canvas.largest_area / canvas.test_area), low)

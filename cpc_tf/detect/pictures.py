@@ -17,7 +17,8 @@ from cpc_tf.boxes.source import DetectionSource
 from cpc_tf.detect.scoring import ImageDetections, Judged, Scene, Scores, Truth, judge
 from cpc_tf.drawing import plots
 
-USUAL_SCORE = 0.5  # detections below it are not drawn, where the test recommends no score: most of them are wrong
+# detections below it are not drawn, where the test recommends no score: most of them are wrong
+USUAL_SCORE = 0.5
 TILES = 20
 COLUMNS = 5
 TITLE = 24  # letters of an image's name above it; its counts stand beside
@@ -32,7 +33,9 @@ KINDS = TRUE, MISSED, DIFFICULT, RIGHT, WRONG = (
 
 
 class Verdict(NamedTuple):
-    """The detections of an image that are drawn, which of them are right, and the objects that they miss."""
+    """The detections of an image that are drawn, which of them are right, and the objects that they
+    miss.
+    """
 
     detected: ImageDetections
     judged: Judged
@@ -40,7 +43,9 @@ class Verdict(NamedTuple):
 
 
 def verdict(scene: Scene, iou: float, least_score: float) -> Verdict:
-    """Judges the detections of an image with at least this score; a right one overlaps by at least `iou`."""
+    """Judges the detections of an image with at least this score; a right one overlaps by at least
+    `iou`.
+    """
     drawn = scene.detected.scores >= least_score
     detected = ImageDetections(*(values[drawn] for values in scene.detected))
     judged = judge(scene.truth, detected, iou)
@@ -48,7 +53,9 @@ def verdict(scene: Scene, iou: float, least_score: float) -> Verdict:
 
 
 def worst(scenes: Sequence[Scene], iou: float, least_score: float) -> list[int]:
-    """Returns the indices of the TILES images with most missed objects, among equals the surest wrong detections."""
+    """Returns the indices of the TILES images with most missed objects, among equals the surest
+    wrong detections.
+    """
     verdicts = [verdict(scene, iou, least_score) for scene in scenes]
     badness = [(v.missed.sum(), v.detected.scores[v.judged.right == 0].sum()) for v in verdicts]
     return sorted(range(len(scenes)), key=badness.__getitem__, reverse=True)[:TILES]
@@ -70,7 +77,9 @@ def draw_sheet(
     iou: float = 0.5,
     least_score: float = USUAL_SCORE,
 ) -> bytes:
-    """Draws images (uint8 [H, W, 3] each) with true and detected boxes, as PNG; `iou`, `least_score`: see `verdict`."""
+    """Draws images (uint8 [H, W, 3] each) with true and detected boxes, as PNG; `iou`,
+    `least_score`: see `verdict`.
+    """
     columns = min(COLUMNS, len(scenes))
     rows = math.ceil(len(scenes) / columns)
     class_names = plots.drawable(tuple(class_names), "class")

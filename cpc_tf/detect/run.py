@@ -1,4 +1,5 @@
-"""A detection run: fine-tunes Faster R-CNN on an encoder (Sec. 4.3) and scores it by the rules of PASCAL VOC.
+"""A detection run: fine-tunes Faster R-CNN on an encoder (Sec. 4.3) and scores it by the rules of
+PASCAL VOC.
 
 It has one phase, or two: the detector on the frozen encoder, then both (Sec. 2.2).
 """
@@ -142,7 +143,9 @@ def _train(
     length: Lengths,
     parts: Parts | None,
 ) -> tuple[DetectorTest, dict[str, Any]]:
-    """Trains on all images; returns the test of the last phase, and the fields of the result about the phases."""
+    """Trains on all images; returns the test of the last phase, and the fields of the result about
+    the phases.
+    """
     if not length.first:
         steps = phases.whole(workdir, source, length.second)
         return phases.test(test_source), {"steps": steps}
@@ -173,7 +176,9 @@ def _train(
 
 
 class LeftOut:
-    """Warns once if training leaves out half an object of an image or more. Called with each record of a training."""
+    """Warns once if training leaves out half an object of an image or more. Called with each record
+    of a training.
+    """
 
     def __init__(self):
         self.warned = False
@@ -213,14 +218,17 @@ def _write_detections(
 
 
 class Lengths(NamedTuple):
-    """Steps of the phases. `second` is the most that the second may have; without a first phase it is the only one."""
+    """Steps of the phases. `second` is the most that the second may have; without a first phase it
+    is the only one.
+    """
 
     first: int
     second: int
 
 
 def lengths(config: DetectConfig, images: int) -> Lengths:
-    """Returns the lengths of a run on so many images. Raises ConfigError if the first phase leaves none for the second.
+    """Returns the lengths of a run on so many images. Raises ConfigError if the first phase leaves
+    none for the second.
 
     They are the same where some images are held out, so that the chosen length is right for all.
     """
@@ -284,7 +292,8 @@ def divided(source: DetectionSource, part: float, seed: int) -> Parts:
 
 
 class DetectionPhases(PhasedRun):
-    """The phases of a run. They share a detector; the second starts from what it is after the first.
+    """The phases of a run. They share a detector; the second starts from what it is after the
+    first.
 
     Args:
       config: of the run.
@@ -317,7 +326,9 @@ class DetectionPhases(PhasedRun):
         }
 
     def whole(self, workdir: Workdir, source: DetectionSource, steps: int) -> int:
-        """Trains the encoder and the detector in one phase, in the directory of the run; returns the step."""
+        """Trains the encoder and the detector in one phase, in the directory of the run; returns
+        the step.
+        """
         return self._train(workdir, WHOLE, source, steps, steps).step
 
     def first(self, source: DetectionSource, steps: int, *folders: str) -> None:
@@ -334,9 +345,11 @@ class DetectionPhases(PhasedRun):
         *folders: str,
         held_out: DetectionSource | None = None,
     ) -> Sequence[dict[str, float]]:
-        """Trains both for the first `steps` of the second phase, from the detector as the first phase left it.
+        """Trains both for the first `steps` of the second phase, from the detector as the first
+        phase left it.
 
-        With `held_out` it is tested on these images from time to time, and ends when no test gets better.
+        With `held_out` it is tested on these images from time to time, and ends when no test gets
+        better.
 
         Returns:
           The records of metrics.jsonl; with `held_out`, some have the average precision on it.
@@ -364,7 +377,9 @@ class DetectionPhases(PhasedRun):
         done: int = 0,
         evaluation: Evaluation | None = None,
     ) -> loop.Outcome:
-        """Trains a phase for `steps` of its `horizon`, on the images that follow those of the `done` steps before."""
+        """Trains a phase for `steps` of its `horizon`, on the images that follow those of the
+        `done` steps before.
+        """
         trainee = DetectorTraining(self._config, self.model, self._strategy, horizon, phase)
         make = functools.partial(canvas.batches, source, self._config.canvas)
         batches = replica_batches(self._config.training, make)
@@ -376,9 +391,11 @@ class DetectionPhases(PhasedRun):
 
 
 def best_length(phases: DetectionPhases, parts: Parts, length: Lengths) -> list[dict[str, Any]]:
-    """Trains without the held-out images; returns a record of each test on them, of which one is 'chosen'.
+    """Trains without the held-out images; returns a record of each test on them, of which one is
+    'chosen'.
 
-    The chosen one has the highest average precision, of equals the fewest steps; 0 steps are the first phase alone.
+    The chosen one has the highest average precision, of equals the fewest steps; 0 steps are the
+    first phase alone.
     """
     phases.first(parts.fit, length.first, SEARCH)
     records = [Workdir.rounded(0, phases.held_out(parts.held_out))]

@@ -1,16 +1,19 @@
-"""Tests a detector on a dataset: average precision by the rules of PASCAL VOC and COCO, the best score, result files.
+"""Tests a detector on a dataset: average precision by the rules of PASCAL VOC and COCO, the best
+score, result files.
 
-VOC's rules are those of Everingham et al. 2010, Sec. 4.2. Detections of a class are judged best first, over all images.
-Each is assigned to the object of its class that it overlaps most. It is right if the overlap is large enough and the
-object is not yet taken by a better detection, else wrong. A detection of a difficult object is neither, and difficult
-objects need not be found.
+VOC's rules are those of Everingham et al. 2010, Sec. 4.2. Detections of a class are judged best
+first, over all images. Each is assigned to the object of its class that it overlaps most. It is
+right if the overlap is large enough and the object is not yet taken by a better detection, else
+wrong. A detection of a difficult object is neither, and difficult objects need not be found.
 
-COCO's rules (Lin et al. 2014, as pycocotools has them) assign a detection to the object that it overlaps most of those
-that are not taken, and to a difficult one only if no other overlaps enough. The average precision is the mean at 101
-recalls, over ten overlaps from 0.5 to 0.95: it asks for boxes that fit closely.
+COCO's rules (Lin et al. 2014, as pycocotools has them) assign a detection to the object that it
+overlaps most of those that are not taken, and to a difficult one only if no other overlaps enough.
+The average precision is the mean at 101 recalls, over ten overlaps from 0.5 to 0.95: it asks for
+boxes that fit closely.
 
-Boxes are continuous here: the box of a pixel has a side of 1. The kit has inclusive pixel numbers and adds 1 to each
-side, which gives the same overlaps once its (xmin, ymin, xmax, ymax) are read as [ymin - 1, xmin - 1, ymax, xmax].
+Boxes are continuous here: the box of a pixel has a side of 1. The kit has inclusive pixel numbers
+  and adds 1 to each side, which gives the same overlaps once its (xmin, ymin, xmax, ymax) are read
+  as [ymin - 1, xmin - 1, ymax, xmax].
 """
 
 from __future__ import annotations
@@ -63,7 +66,9 @@ class Judged(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Recall and precision of a class after each of its detections that is right or wrong, best first."""
+    """Recall and precision of a class after each of its detections that is right or wrong, best
+    first.
+    """
 
     scores: np.ndarray
     recall: np.ndarray
@@ -77,7 +82,9 @@ class Curve(NamedTuple):
 
 
 class BestF1(NamedTuple):
-    """What is found with boxes of at least the score that has the best F1, 2PR / (P + R), over all classes together."""
+    """What is found with boxes of at least the score that has the best F1, 2PR / (P + R), over all
+    classes together.
+    """
 
     score: float
     right: int  # boxes
@@ -105,14 +112,18 @@ class BestF1(NamedTuple):
 
 
 def _overlaps(truth: Truth, detected: ImageDetections) -> np.ndarray:
-    """Returns the overlaps of the detections of an image with its objects, [N, M]; -1 with those of another class."""
+    """Returns the overlaps of the detections of an image with its objects, [N, M]; -1 with those of
+    another class.
+    """
     boxes = tf.constant(detected.boxes, tf.float64)
     overlaps = bx.iou(boxes, tf.constant(truth.boxes, tf.float64)).numpy()
     return np.where(detected.labels[:, None] == truth.labels, overlaps, -1)
 
 
 def judge(truth: Truth, detected: ImageDetections, iou: float = 0.5) -> Judged:
-    """Judges the detections of an image by VOC's rules; a right one overlaps its object by at least `iou`."""
+    """Judges the detections of an image by VOC's rules; a right one overlaps its object by at least
+    `iou`.
+    """
     overlaps = _overlaps(truth, detected)
     right = np.zeros(len(detected.labels), int)
     taken = np.zeros(len(truth.labels), bool)
@@ -127,7 +138,9 @@ def judge(truth: Truth, detected: ImageDetections, iou: float = 0.5) -> Judged:
 def judge_by_coco(
     truth: Truth, detected: ImageDetections, ious: np.ndarray = COCO_OVERLAPS
 ) -> np.ndarray:
-    """Judges the detections of an image by COCO's rules, at each of T overlaps: int [T, N], as `Judged.right`."""
+    """Judges the detections of an image by COCO's rules, at each of T overlaps: int [T, N], as
+    `Judged.right`.
+    """
     overlaps = _overlaps(truth, detected)
     at = np.arange(len(ious))
     right = np.zeros([len(ious), len(detected.labels)], int)
@@ -180,7 +193,8 @@ def _curves(
 
 
 def average_precision(curve: Curve, recalls: np.ndarray | None = None) -> float:
-    """Returns the area under the curve of the best precision at each recall or more; nan if there is no object to find.
+    """Returns the area under the curve of the best precision at each recall or more; nan if there
+    is no object to find.
 
     This is VOC's rule from 2010 on. With `recalls`, the mean at these, as in VOC 2007 and COCO.
     """
@@ -195,7 +209,9 @@ def average_precision(curve: Curve, recalls: np.ndarray | None = None) -> float:
 def coco_precisions(
     truths: Sequence[Truth], detections: Sequence[ImageDetections], classes: int
 ) -> np.ndarray:
-    """Returns COCO's average precision at each of its overlaps, of each class: [10, classes]; nan without an object."""
+    """Returns COCO's average precision at each of its overlaps, of each class: [10, classes]; nan
+    without an object.
+    """
     judged = [np.zeros([len(COCO_OVERLAPS), 0], int), *map(judge_by_coco, truths, detections)]
     precisions = []
     for right in np.concatenate(judged, axis=1):
@@ -207,7 +223,8 @@ def coco_precisions(
 def best_f1(
     truths: Sequence[Truth], detections: Sequence[ImageDetections], iou: float = 0.5
 ) -> BestF1 | None:
-    """Returns the least score of boxes that has the best F1, of equals the middle one; None without an object to find.
+    """Returns the least score of boxes that has the best F1, of equals the middle one; None without
+    an object to find.
 
     A score is a whole hundredth, so that what is printed is what was measured.
     """
@@ -262,7 +279,9 @@ class Scores(NamedTuple):
         }
 
     def result(self, class_names: Sequence[str]) -> dict[str, object]:
-        """Returns the `means`, 'ap11' and so on of each class that has an object to find, and 'best_f1'."""
+        """Returns the `means`, 'ap11' and so on of each class that has an object to find, and
+        'best_f1'.
+        """
 
         def by_name(values: Sequence[float]) -> dict[str, float]:
             return {name: value for name, value in zip(class_names, values) if not np.isnan(value)}
@@ -276,7 +295,9 @@ class Scores(NamedTuple):
 
 
 def objects_of_classes(source: DetectionSource) -> np.ndarray:
-    """Counts the objects of each class in a split: int64 [2, classes], ordinary ones and difficult ones."""
+    """Counts the objects of each class in a split: int64 [2, classes], ordinary ones and difficult
+    ones.
+    """
     counts = np.zeros([2, len(source.class_names)], np.int64)
     objects = source.objects
     np.add.at(counts, (objects.difficult.astype(int), objects.labels), 1)
@@ -290,11 +311,12 @@ def finder(
     batch_size: int,
     xla: str = "off",
 ) -> Callable[[DetectionSource], list[Scene]]:
-    """Returns a function that runs a detector on every image of a source, in order; it is traced once.
+    """Returns a function that runs a detector on every image of a source, in order; it is traced
+    once.
 
     Args:
-      detector: images uint8 [B, H, W, 3] and their sizes on the canvas [B, 2] -> detections; called in replica context,
-        always with `batch_size` images.
+      detector: images uint8 [B, H, W, 3] and their sizes on the canvas [B, 2] -> detections; called
+        in replica context, always with `batch_size` images.
       strategy: its replicas share the work.
       batch_size: images of a replica at a time.
       xla: 'auto', 'on' or 'off': whether XLA compiles the detector, as --xla.
@@ -330,7 +352,9 @@ def finder(
 
 
 def score(scenes: Sequence[Scene], classes: int, iou: float = 0.5) -> Scores:
-    """Returns average precisions; by VOC's rules a detection must overlap an object by at least `iou` to find it."""
+    """Returns average precisions; by VOC's rules a detection must overlap an object by at least
+    `iou` to find it.
+    """
     truths = [scene.truth for scene in scenes]
     detections = [scene.detected for scene in scenes]
     curves = precision_recall(truths, detections, classes, iou)
@@ -342,7 +366,9 @@ def score(scenes: Sequence[Scene], classes: int, iou: float = 0.5) -> Scores:
 
 
 def table(scores: Scores, class_names: Sequence[str], images: int) -> str:
-    """Formats the average precisions on so many images as lines of text, the mean and the best score at the end."""
+    """Formats the average precisions on so many images as lines of text, the mean and the best
+    score at the end.
+    """
     width = max(len(name) for name in (*class_names, "average precision of"))
     lines = [
         f"{'average precision of':{width}}{'objects':>9}{'11 points':>11}{'all points':>12}{'0.5 to 0.95':>13}"
@@ -364,7 +390,9 @@ def _percents(values: Iterable[float]) -> str:
 
 
 def best_score(result: Mapping[str, Any]) -> str:
-    """Returns what a result.json recommends, 'best F1 with boxes of a score of 0.6 or more: ...'; '' if it does not."""
+    """Returns what a result.json recommends, 'best F1 with boxes of a score of 0.6 or more: ...';
+    '' if it does not.
+    """
     if not (best := result.get("best_f1")):
         return ""
     precise = (
@@ -386,10 +414,12 @@ def tested_on(result: Mapping[str, Any]) -> str:
 
 
 def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str) -> dict[str, str]:
-    """Returns VOC's result files of competition 4 (any training data): {e.g. 'comp4_det_test_car.txt': text}.
+    """Returns VOC's result files of competition 4 (any training data): {e.g.
+    'comp4_det_test_car.txt': text}.
 
-    A line is 'IMAGE SCORE XMIN YMIN XMAX YMAX', in inclusive pixel numbers from 1: our (0, 0, 2, 2) is 1 1 2 2. In file
-    names, every character but letters, marks, digits, '-' and '.' becomes '_'; split and class are cut to 100 bytes.
+    A line is 'IMAGE SCORE XMIN YMIN XMAX YMAX', in inclusive pixel numbers from 1: our (0, 0, 2, 2)
+    is 1 1 2 2. In file names, every character but letters, marks, digits, '-' and '.' becomes '_';
+    split and class are cut to 100 bytes.
     """
 
     def plain(name: str) -> str:
@@ -415,10 +445,12 @@ def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str
 
 
 def to_json(scenes: Sequence[Scene], class_names: Sequence[str], dataset: str, split: str) -> str:
-    """Returns all scenes as JSON, from which the scores can be computed again; one line an image, for diffs.
+    """Returns all scenes as JSON, from which the scores can be computed again; one line an image,
+    for diffs.
 
-    Boxes are [ymin, xmin, ymax, xmax] in pixels of the image from 0, half-open. Labels are indices of 'class_names'. An
-    image is {'name', 'boxes', 'scores', 'labels', 'truth': {'boxes', 'labels', 'difficult'}}.
+    Boxes are [ymin, xmin, ymax, xmax] in pixels of the image from 0, half-open. Labels are indices
+    of 'class_names'. An image is {'name', 'boxes', 'scores', 'labels', 'truth': {'boxes', 'labels',
+    'difficult'}}.
     """
 
     def to_dict(objects: ImageDetections | Truth) -> dict[str, list]:

@@ -1,4 +1,6 @@
-"""Targets of the detector: matches candidates with objects, samples them, and computes the four losses."""
+"""Targets of the detector: matches candidates with objects, samples them, and computes the four
+losses.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ class Draws(NamedTuple):
 
     def integers(self, images: int, count: int) -> tf.Tensor:
         """Returns `count` integers from 0 on for each of these images, int32 [images, count]."""
-        # Integers are drawn, since XLA makes other fractions than TensorFlow from the same random bits.
+        # Integers are drawn, since XLA makes other fractions than TensorFlow from the same random
+        # bits.
         drawn = tf.random.stateless_uniform(
             [self.batch_size, count], self._seed(), None, None, tf.int32
         )
@@ -60,7 +63,9 @@ class Draws(NamedTuple):
 
 
 def make_objects(boxes: tf.Tensor, labels: tf.Tensor) -> PaddedObjects:
-    """Returns the objects of boxes [B, M, 4] and labels [B, M] (-1: padding); those without area become padding."""
+    """Returns the objects of boxes [B, M, 4] and labels [B, M] (-1: padding); those without area
+    become padding.
+    """
     real = (labels >= 0) & (area(boxes) > 0)
     return PaddedObjects(
         tf.where(real[..., None], boxes, 0.0), tf.where(real, tf.cast(labels, tf.int32), -1)
@@ -80,11 +85,13 @@ def match(
       overlaps: [B, M, N] of M objects with N candidates.
       positive: least overlap of a positive candidate.
       negative: candidates below this overlap are negative; between the two they are ignored.
-      keep_best: the candidates that overlap an object most are positive, however little that is (Ren et al. 2015,
-        Sec. 3.1.2), but keep the match above. An object without any overlap makes no candidate positive.
+      keep_best: the candidates that overlap an object most are positive, however little that is
+        (Ren et al. 2015, Sec. 3.1.2), but keep the match above. An object without any overlap makes
+        no candidate positive.
 
     Returns:
-      Indices of objects, int32 [B, N] (0 if there is none), and labels, int32 [B, N]: POSITIVE, NEGATIVE or IGNORED.
+      Indices of objects, int32 [B, N] (0 if there is none), and labels, int32 [B, N]: POSITIVE,
+      NEGATIVE or IGNORED.
     """
     quality = tf.where(objects.labels[..., None] >= 0, overlaps, -1.0)  # [B, M, N]
     matches = tf.argmax(quality, 1, tf.int32)  # [B, N]
@@ -92,7 +99,8 @@ def match(
     labels = tf.where(best >= positive, POSITIVE, tf.where(best < negative, NEGATIVE, IGNORED))
     if keep_best:
         best_of_object = tf.reduce_max(quality, 2, keepdims=True)  # [B, M, 1]
-        # Not a test for equality: a compiler may compute the overlaps twice and round them differently.
+        # Not a test for equality: a compiler may compute the overlaps twice and round them
+        # differently.
         is_best = (best_of_object > 0) & (quality >= best_of_object * (1 - 1e-6))
         labels = tf.where(tf.reduce_any(is_best, 1), POSITIVE, labels)
     return matches, labels
@@ -110,8 +118,8 @@ def sample(
       draws: random numbers for these images.
 
     Returns:
-      Indices, int32 [B, count], and their labels [B, count]: the positive ones, then the negative ones, then IGNORED if
-      an image has too few of both.
+      Indices, int32 [B, count], and their labels [B, count]: the positive ones, then the negative
+      ones, then IGNORED if an image has too few of both.
     """
     most_positive = min(int(count * positive_fraction), labels.shape[1])
     count = min(count, labels.shape[1])
@@ -164,7 +172,9 @@ def region_samples(
 
 
 def _samples(boxes, indices, labels, matches, objects, weights):
-    """Returns the targets of sampled boxes [B, S, 4], from their indices and labels [B, S] and all matches [B, N]."""
+    """Returns the targets of sampled boxes [B, S, 4], from their indices and labels [B, S] and all
+    matches [B, N].
+    """
     positive = labels == POSITIVE
     matched = tf.gather(matches, indices, batch_dims=1)  # [B, S]
     classes = tf.where(positive, tf.gather(objects.labels, matched, batch_dims=1), 0)
@@ -174,8 +184,9 @@ def _samples(boxes, indices, labels, matches, objects, weights):
     )
 
 
-# The losses of Ren et al. 2015, eq. 1, float32 scalars, with L1 distances between codes as in C4. All are divided by
-# the number of samples of an image, although only positive ones have a loss of boxes, and averaged over the images.
+# The losses of Ren et al. 2015, eq. 1, float32 scalars, with L1 distances between codes as in C4.
+# All are divided by the number of samples of an image, although only positive ones have a loss of
+# boxes, and averaged over the images.
 
 
 def rpn_losses(objectness: tf.Tensor, deltas: tf.Tensor, samples: Samples) -> dict[str, tf.Tensor]:
@@ -189,7 +200,9 @@ def rpn_losses(objectness: tf.Tensor, deltas: tf.Tensor, samples: Samples) -> di
 
 
 def region_losses(logits: tf.Tensor, deltas: tf.Tensor, samples: Samples) -> dict[str, tf.Tensor]:
-    """Returns 'region_class' and 'region_box', from logits [B, S, C + 1] and codes [B, S, C, 4] of the samples."""
+    """Returns 'region_class' and 'region_box', from logits [B, S, C + 1] and codes [B, S, C, 4] of
+    the samples.
+    """
     background = logits.shape[-1] - 1
     labels = tf.where(samples.positive, samples.labels, background)
     cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # [B, S]
@@ -203,7 +216,9 @@ def _box_loss(deltas: tf.Tensor, samples: Samples) -> tf.Tensor:
 
 
 def _mean(values: tf.Tensor, samples: Samples) -> tf.Tensor:
-    """Returns the mean over the images of their means over valid samples of values [B, S]; 0 of an image without."""
+    """Returns the mean over the images of their means over valid samples of values [B, S]; 0 of an
+    image without.
+    """
     count = tf.reduce_sum(tf.cast(samples.valid, tf.float32), 1)  # [B]
     return tf.reduce_mean(
         tf.reduce_sum(tf.where(samples.valid, values, 0.0), 1) / tf.maximum(count, 1.0)

@@ -25,7 +25,8 @@ LOSSES = ("loss", "rpn_class", "rpn_box", "region_class", "region_box")
 def build_detector(
     config: DetectConfig, num_classes: int, strategy: tf.distribute.Strategy | None = None
 ) -> FasterRCNN:
-    """Returns the detector with all its variables: the encoder's as loaded, the others drawn from --seed.
+    """Returns the detector with all its variables: the encoder's as loaded, the others drawn from
+    --seed.
 
     Args:
       config: of the run.
@@ -101,7 +102,8 @@ def _rest(config: DetectConfig, features: LoadedEncoder) -> Rest:
 def rate_of(
     config: DetectorSgdConfig, batch_size: int, train_steps: int, phase: str = WHOLE
 ) -> Schedule:
-    """Returns the detector's learning rate: proportional to the batch, a tenth after each of the `rate_drops`.
+    """Returns the detector's learning rate: proportional to the batch, a tenth after each of the
+    `rate_drops`.
 
     In the second of two phases it is the encoder's, without a warm-up.
     """
@@ -115,8 +117,8 @@ def rate_of(
 class DetectorTraining(Trainee):
     """A detector with its optimizer, and one step of training.
 
-    One SGD trains everything. In a run of one phase the encoder's gradients are multiplied by --encoder_rate_factor,
-    which for SGD with momentum is the same as a smaller learning rate.
+    One SGD trains everything. In a run of one phase the encoder's gradients are multiplied by
+    --encoder_rate_factor, which for SGD with momentum is the same as a smaller learning rate.
 
     Args:
       config: of the run.

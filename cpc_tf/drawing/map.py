@@ -49,16 +49,16 @@ def draw(
 ) -> bytes:
     """Returns a PNG with thumbnails on a map; with labels, framed in the colours of named classes.
 
-    The map is divided into cells; a cell shows the image that is nearest to its middle. A class has its name where
-    most of its images are.
+    The map is divided into cells; a cell shows the image that is nearest to its middle. A class has
+    its name where most of its images are.
 
     Args:
       features: float [N, D].
       thumbnails: uint8 [N, t, t, 3].
       labels: class of each image, -1 if it is not known; None: there are no labels.
       class_names: of the labels.
-      method: 'pca', the two directions of largest variance, or 'tsne', which keeps neighbours together and says nothing
-        about larger distances.
+      method: 'pca', the two directions of largest variance, or 'tsne', which keeps neighbours
+        together and says nothing about larger distances.
       seed: of t-SNE.
 
     Raises:
@@ -116,13 +116,17 @@ def draw_at(
 
 
 def _middle(where: np.ndarray) -> np.ndarray:
-    """Returns the place of an image, of [N, 2], that is near most of them: of two heaps in one of them."""
+    """Returns the place of an image, of [N, 2], that is near most of them: of two heaps in one of
+    them.
+    """
     apart = np.linalg.norm(where[:, None] - where, axis=2)
     return where[np.sqrt(apart).sum(1).argmin()]
 
 
 def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places:
-    """Returns where a map shows images with features [N, D]; arguments and errors as those of `draw`."""
+    """Returns where a map shows images with features [N, D]; arguments and errors as those of
+    `draw`.
+    """
     of = f"of {features.shape[1]:,} features of {len(features):,} images"
     if not np.isfinite(features).all():
         raise ConfigError(
@@ -155,7 +159,8 @@ def write(
     labels: np.ndarray,
     class_names: Sequence[str],
 ) -> None:
-    """Writes map.png and map.csv of test images into the directory of a run; what the machine fails is a warning.
+    """Writes map.png and map.csv of test images into the directory of a run; what the machine fails
+    is a warning.
 
     Args:
       workdir: the directory.
@@ -215,7 +220,9 @@ def _sheet(
     colors: np.ndarray,
     framed: bool,
 ) -> np.ndarray:
-    """Returns the thumbnails in their cells, transparent elsewhere: uint8 [rows * t, columns * t, 4]."""
+    """Returns the thumbnails in their cells, transparent elsewhere: uint8 [rows * t, columns * t,
+    4].
+    """
     at = np.clip(
         ((where - low) / cell).astype(int), 0, (_COLUMNS - 1, _ROWS - 1)
     )  # [N, 2], column and row from below

@@ -24,10 +24,11 @@ from cpc_tf.core.texts import listed
 
 
 class Theme(NamedTuple):
-    """Colours by name, of the page and of what is compared, and `lines` for curves of anything else.
+    """Colours by name, of the page and of what is compared, and `lines` for curves of anything
+    else.
 
-    CPC is blue and pixels are red, as in figure 1 of the paper. No colour stands for two things: `lines` has none of
-    the named ones.
+    CPC is blue and pixels are red, as in figure 1 of the paper. No colour stands for two things:
+    `lines` has none of the named ones.
     """
 
     named: Mapping[str, str]
@@ -39,7 +40,9 @@ class Theme(NamedTuple):
         return " ".join(f"--{name}: {color};" for name, color in self.named.items())
 
     def color(self, key: str | int | float) -> Any:
-        """Returns the colour of a name, of a curve by index or by another name, or a shade from 0 to 1."""
+        """Returns the colour of a name, of a curve by index or by another name, or a shade from 0
+        to 1.
+        """
         if isinstance(key, float):
             return self.shades(0.3 + 0.7 * key)
         index = key if isinstance(key, int) else sum(key.encode())
@@ -95,7 +98,9 @@ _PLACEHOLDERS = (
 
 
 class Line(NamedTuple):
-    """A curve through `points`, (x, y) or (x, y, low, high) with a band; `color` is that of `Theme.color`."""
+    """A curve through `points`, (x, y) or (x, y, low, high) with a band; `color` is that of
+    `Theme.color`.
+    """
 
     label: str
     points: Sequence[Sequence[float]]
@@ -133,7 +138,9 @@ def grid(canvas: Canvas, count: int, columns: int, **share: bool) -> Sequence[Ax
 
 
 def shade_healthy(axis: Axes, least: float, theme: Theme) -> None:
-    """Shades what is healthy: from a value on upwards, which leaves the limits of the axis as they are."""
+    """Shades what is healthy: from a value on upwards, which leaves the limits of the axis as they
+    are.
+    """
     low, high = axis.get_ylim()
     axis.axhspan(
         least,
@@ -206,7 +213,8 @@ def png(draw: Draw, width: float, height: float, dpi: int = 120) -> bytes:
 def drawable(names: tuple[str, ...], kind: str) -> tuple[str, ...]:
     """Returns the names, with e.g. 'class 3' for one that cannot be drawn; one warning lists these.
 
-    A name cannot be drawn if no installed font has all its letters. Nor if it is written from right to left or joins
+    A name cannot be drawn if no installed font has all its letters. Nor if it is written from right
+    to left or joins
     marks to letters: Matplotlib would set them one by one from left to right.
     """
     drawn = tuple(

@@ -102,7 +102,9 @@ def write_sheet(workdir: str, source: Source, geometry: GeometryConfig | ImageCo
 def images_of(
     source: Source, geometry: GeometryConfig | ImageConfig
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns a function: indices [n] of examples -> their centre crops as a test sees them, uint8 [n, S, S, 3]."""
+    """Returns a function: indices [n] of examples -> their centre crops as a test sees them, uint8
+    [n, S, S, 3].
+    """
 
     def images(indices: np.ndarray) -> np.ndarray:
         order, back = np.unique(indices, return_inverse=True)

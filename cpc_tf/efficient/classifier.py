@@ -1,4 +1,6 @@
-"""The image classifier of appendix C: the model, one step of its training in each phase, and its test."""
+"""The image classifier of appendix C: the model, one step of its training in each phase, and its
+test.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from cpc_tf.training.optimizer import Schedule
 from cpc_tf.training.phases import FINE_TUNED, FROZEN
 from cpc_tf.training.trainee import BatchPosition, Trainee
 
-# A phase: everything by SGD. The others are FROZEN, the classifier by SGD, and FINE_TUNED, the encoder by Adam, too.
+# A phase: everything by SGD. The others are FROZEN, the classifier by SGD, and FINE_TUNED, the
+# encoder by Adam, too.
 SUPERVISED = "supervised"
 ENCODED = 128  # images that a replica encodes at a time without training
 
@@ -32,8 +35,10 @@ ENCODED = 128  # images that a replica encodes at a time without training
 class ResNetClassifier(keras.Model):
     """Residual blocks on feature maps, mean-pool, dropout, a linear layer.
 
-    The paper's has 11 blocks of 4096 channels with 1024 inside ("ResNet-33"): 196 M parameters. Without blocks the maps
-    are only normalized: a linear classifier or, with norm 'none', the last layer of a supervised ResNet.
+    The paper's has 11 blocks of 4096 channels with 1024 inside ("ResNet-33"): 196 M parameters.
+    Without blocks the maps
+    are only normalized: a linear classifier or, with norm 'none', the last layer of a supervised
+      ResNet.
 
     Args:
       num_classes: number of logits.
@@ -87,7 +92,9 @@ class ResNetClassifier(keras.Model):
         return self.logits(features * mask if training and self.rate else features)
 
     def dropout_mask(self, width: int, key: tf.Tensor, batch_size: int) -> tf.Tensor:
-        """Returns the factors of dropout for the features of a whole batch, [batch_size, width]; `key` is int64 [2]."""
+        """Returns the factors of dropout for the features of a whole batch, [batch_size, width];
+        `key` is int64 [2].
+        """
         return tf.nn.experimental.stateless_dropout(
             tf.ones([batch_size, width]), self.rate, key, rng_alg="philox"
         )
@@ -96,10 +103,11 @@ class ResNetClassifier(keras.Model):
 def build_classifier(
     config: EfficientConfig, phase: str, maps: tf.TensorShape, num_classes: int
 ) -> ResNetClassifier:
-    """Returns the classifier that a phase trains on maps [None, H, W, D] of an encoder, with all its variables.
+    """Returns the classifier that a phase trains on maps [None, H, W, D] of an encoder, with all
+    its variables.
 
-    Fine-tuning has the frozen phase's classifier. A supervised network ends with a norm of its own, so without blocks
-    only a linear layer follows.
+    Fine-tuning has the frozen phase's classifier. A supervised network ends with a norm of its own,
+    so without blocks only a linear layer follows.
     """
     settings = config.classifier
     norm = "batch" if settings.norm == "auto" else settings.norm
@@ -210,8 +218,8 @@ class Classification(Trainee):
         """Returns images or latents, labels and, with label propagation, images without labels.
 
         Args:
-          batch: 'image' uint8 [B, S, S, 3] or, if frozen, 'latents' float32 [B, H, W, D]; 'label'; 'unlabelled' as
-            `Propagation.loss` takes them.
+          batch: 'image' uint8 [B, S, S, 3] or, if frozen, 'latents' float32 [B, H, W, D]; 'label';
+            'unlabelled' as `Propagation.loss` takes them.
         """
         inputs = batch["latents"] if "latents" in batch else batch["image"]
         if self._propagation:
@@ -252,7 +260,9 @@ class Classification(Trainee):
         return self.encoder(tf.image.convert_image_dtype(inputs, tf.float32), training=training)
 
     def logits(self, batches: Iterable[dict[str, tf.Tensor]]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns logits [N, classes] and labels of finite batches of {'image' or 'latents', 'label'}."""
+        """Returns logits [N, classes] and labels of finite batches of {'image' or 'latents',
+        'label'}.
+        """
         logits = []
         labels = []
         with self.averaged():
@@ -264,7 +274,9 @@ class Classification(Trainee):
         return np.concatenate(logits), np.concatenate(labels)
 
     def classes(self, batches: Iterable[dict[str, tf.Tensor]]) -> np.ndarray:
-        """Returns the class that is predicted of each image of finite batches of {'image'}, int64 [N]."""
+        """Returns the class that is predicted of each image of finite batches of {'image'}, int64
+        [N].
+        """
         with self.averaged():
             return np.concatenate(
                 [self._logits(batch["image"]).numpy().argmax(1) for batch in batches]

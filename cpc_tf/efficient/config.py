@@ -1,11 +1,12 @@
-"""Classifies with few labels, the paper's protocol (appendix C): on an encoder, frozen and fine-tuned, or on pixels.
+"""Classifies with few labels, the paper's protocol (appendix C): on an encoder, frozen and
+fine-tuned, or on pixels.
 
     cpc-tf efficient --preset=photos/efficient --encoder=runs/photos/small/hub \\
       --label_fraction=0.01 --workdir=runs/photos/small/efficient_0.01
 
-Settings are selected on a part of the chosen labels, then a classifier with the best of them is trained on all chosen
-labels and tested once. Leaves in its workdir result.json, predictions.csv, labels.json (the chosen examples) and the
-runs of its phases.
+Settings are selected on a part of the chosen labels, then a classifier with the best of them is
+trained on all chosen labels and tested once. Leaves in its workdir result.json, predictions.csv,
+labels.json (the chosen examples) and the runs of its phases.
 """
 
 import dataclasses
@@ -41,8 +42,8 @@ from cpc_tf.training.config import (
 
 TEACHER = "teacher"  # folder of the first training of self-training
 
-# Datasets of TFDS that are a part of another one's training images, with all its test images -> that one, which part.
-# Without a name of its part the first one is TFDS' default.
+# Datasets of TFDS that are a part of another one's training images, with all its test images ->
+# that one, which part. Without a name of its part the first one is TFDS' default.
 PARTS = {
     **dict.fromkeys(("imagenet2012_subset", "imagenet2012_subset/1pct"), ("imagenet2012", 0.01)),
     "imagenet2012_subset/10pct": ("imagenet2012", 0.1),
@@ -290,7 +291,9 @@ class SgdConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class SearchConfig(Settings):
-    """Random search in the paper's space, judged on the held-out labels; the settings given are its first trial."""
+    """Random search in the paper's space, judged on the held-out labels; the settings given are its
+    first trial.
+    """
 
     search_trials: int = count(
         1,
@@ -438,7 +441,9 @@ class EfficientConfig(Settings):
             )
 
     def of_teacher(self) -> "EfficientConfig":
-        """The settings of the first training of self-training, in a folder of the run. Raises ConfigError."""
+        """The settings of the first training of self-training, in a folder of the run. Raises
+        ConfigError.
+        """
         words = to_flagfile(replace(self, propagation=NONE, teacher="")).splitlines()
         if self.propagation.teacher:
             words.append(f"--set={self.propagation.teacher}")

@@ -1,4 +1,6 @@
-"""The images of a run with few labels: to learn from, to select settings on, to test on, and those without labels."""
+"""The images of a run with few labels: to learn from, to select settings on, to test on, and those
+without labels.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,18 @@ class FewLabelData(NamedTuple):
 
     @property
     def pool(self) -> Source | None:
-        """The images that are learned from without their labels, none of --validation_split; None: there are none."""
+        """The images that are learned from without their labels, none of --validation_split; None:
+        there are none.
+        """
         if not self.unlabelled:
             return None
         return restricted(self.unlabelled, _learnable(self.unlabelled, self.validation))
 
 
 def open_data(config: EfficientConfig) -> FewLabelData:
-    """Opens the splits of a run. Raises ConfigError if one leads nowhere or does not fit the settings."""
+    """Opens the splits of a run. Raises ConfigError if one leads nowhere or does not fit the
+    settings.
+    """
     labels = config.labels
     method = config.propagation.propagation
     pair = catalog.open_pair(
@@ -62,9 +68,11 @@ def open_data(config: EfficientConfig) -> FewLabelData:
 
 
 def choose(config: EfficientConfig, data: FewLabelData) -> tuple[Labels, str]:
-    """Returns the labels that a run may see, see `choose_labels`, and a line on --validation_split; '' without one.
+    """Returns the labels that a run may see, see `choose_labels`, and a line on --validation_split;
+    '' without one.
 
-    With that split its labels are held out in place of a part of these, and no image of it is chosen.
+    With that split its labels are held out in place of a part of these, and no image of it is
+    chosen.
 
     Raises:
       ConfigError: a class has too few labels, or that split has all images, or some of the test.
@@ -115,7 +123,8 @@ def _learnable(source: Source, validation: Source | None) -> np.ndarray:
 def relabelled(
     source: Source, labels: Labels, pool: Source, predicted: np.ndarray
 ) -> tuple[Source, Labels]:
-    """Returns what the second classifier of self-training learns: all images, as predicted but for chosen labels.
+    """Returns what the second classifier of self-training learns: all images, as predicted but for
+    chosen labels.
 
     Args:
       source, labels: the labels that the run may see.

@@ -1,7 +1,8 @@
-"""What a run with few labels learns from: the labels that it may see, settings that follow from these, and the images.
+"""What a run with few labels learns from: the labels that it may see, settings that follow from
+these, and the images.
 
-The labels are a stratified, seeded, nested part of all, and some of them are held out. Each phase trains on a part of
-the images and is scored on another.
+The labels are a stratified, seeded, nested part of all, and some of them are held out. Each phase
+trains on a part of the images and is scored on another.
 """
 
 from __future__ import annotations
@@ -37,13 +38,16 @@ from cpc_tf.evaluation.inference import (
 from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.strategy import replica_batches
 
-# As long as imagenette/efficient trains on 950 labels; with 80 labels nothing changed after 400 steps.
+# As long as imagenette/efficient trains on 950 labels; with 80 labels nothing changed after 400
+# steps.
 USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
-# Head of as many labels at least -> blocks and width: the paper's, and that of imagenette/efficient.
+# Head of as many labels at least -> blocks and width: the paper's, and that of
+# imagenette/efficient.
 HEADS = {10_000: (11, 4096), 0: (2, 512)}
 MOST_VIEWS = 16  # of each image
 ALL_VIEWS = 8000  # of all images: a view on the feature map of 128 px takes 256 KB
-# Of few labels: below this part of the loss of a guess new images gained nothing any more (docs/notebook, "Answer").
+# Of few labels: below this part of the loss of a guess new images gained nothing any more
+# (docs/notebook, "Answer").
 LEARNED = 0.2
 FEW = 128
 PAPERS_SIZES = 256, 224
@@ -64,7 +68,9 @@ class Labels(NamedTuple):
         return json.dumps({"chosen": self.chosen.tolist(), "held_out": held_out}) + "\n"
 
     def in_split(self, rows: np.ndarray) -> Labels:
-        """Returns these labels, which are indices into some rows of a split, int64 [n], as indices into the split."""
+        """Returns these labels, which are indices into some rows of a split, int64 [n], as indices
+        into the split.
+        """
         fit = None if self.fit is None else rows[self.fit]
         held_out = None if self.held_out is None else rows[self.held_out]
         return Labels(rows[self.chosen], fit, held_out, self.fraction)
@@ -79,12 +85,13 @@ def choose_labels(
 ) -> Labels:
     """Returns the labels that a run may see.
 
-    Stratified: each class gives the same part of its examples, rounded, and holds out the same part of these, at least
-    one. Nested: a smaller part lies inside a larger one of the same seed. Nothing is held out if a class has only one.
-    The examples of a group are held out together.
+    Stratified: each class gives the same part of its examples, rounded, and holds out the same part
+      of these, at least
+    one. Nested: a smaller part lies inside a larger one of the same seed. Nothing is held out if a
+      class has only one. The examples of a group are held out together.
 
-    A multi-label example counts for one of its classes, see `rarest`; a class with too few of its own gives all of
-    them, and one with a single label holds out none.
+    A multi-label example counts for one of its classes, see `rarest`; a class with too few of its
+    own gives all of them, and one with a single label holds out none.
 
     Args:
       labels: int64 [N], of all examples; or float32 [N, classes] of 0 and 1.
@@ -160,7 +167,9 @@ def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:
 
 
 def loss_of_guessing(labels: np.ndarray) -> float:
-    """Returns the mean loss of who knows of labels, int64 [n] or float32 [n, classes], only how frequent they are."""
+    """Returns the mean loss of who knows of labels, int64 [n] or float32 [n, classes], only how
+    frequent they are.
+    """
     shares = labels.mean(0) if labels.ndim == 2 else np.bincount(labels) / len(labels)
     shares = np.stack([shares, 1 - shares]) if labels.ndim == 2 else shares[None].T
     return float(-np.sum(shares * np.log(np.maximum(shares, 1e-9))) / shares.shape[1])
@@ -169,7 +178,8 @@ def loss_of_guessing(labels: np.ndarray) -> float:
 def from_labels(
     config: EfficientConfig, labels: Labels, replicas: int, guess: float
 ) -> tuple[EfficientConfig, str]:
-    """Returns the settings with batch, length and classifier, and a line on those that were not given.
+    """Returns the settings with batch, length and classifier, and a line on those that were not
+    given.
 
     Args:
       config: the settings as they are given.
@@ -187,7 +197,8 @@ def from_labels(
         if config.classifier.encoder != PIXELS:
             values["head_blocks"] = blocks
     frozen = config.classifier.encoder != PIXELS and not config.sgd.patience
-    # A preset's length is a protocol on its dataset; of images of one's own it is the most that is needed.
+    # A preset's length is a protocol on its dataset; of images of one's own it is the most that is
+    # needed.
     is_free = config.data.labelled or not any(config.training.length)
     if is_free and frozen and count < FEW:
         values["stop_at_loss"] = float(f"{LEARNED * guess:.2g}")
@@ -202,10 +213,11 @@ def from_labels(
 class Inputs:
     """The images of a run, in four parts.
 
-    'chosen' are the images whose labels may be used. A search trains on its part 'fit' and is scored on
-    the rest, 'held_out'. 'test' is the test split.
+    'chosen' are the images whose labels may be used. A search trains on its part 'fit' and is
+    scored on the rest, 'held_out'. 'test' is the test split.
 
-    Features of a frozen encoder are encoded at the first use, which must be before the encoder is fine-tuned.
+    Features of a frozen encoder are encoded at the first use, which must be before the encoder is
+    fine-tuned.
 
     Args:
       config: of the run.
@@ -265,7 +277,9 @@ class Inputs:
         self._groups: dict[str, np.ndarray] = {}
 
     def with_test(self) -> Inputs:
-        """Returns inputs whose 'chosen' images are all, those of the test too; nothing is chosen or tested by these."""
+        """Returns inputs whose 'chosen' images are all, those of the test too; nothing is chosen or
+        tested by these.
+        """
         source = Joined(*self.sources)
         given = self.config.sgd.cached_views
         # as many in all as there may be, or were
@@ -311,9 +325,11 @@ class Inputs:
     def training(
         self, config: EfficientConfig, phase: str, part: str
     ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
-        """Returns batches of a part as `loop.train` takes them: augmented images, or features of some views of each.
+        """Returns batches of a part as `loop.train` takes them: augmented images, or features of
+        some views of each.
 
-        With label propagation, phases that train the whole network get images without labels beside these.
+        With label propagation, phases that train the whole network get images without labels beside
+        these.
 
         `config` is that of the phase, which may have settings of its own.
         """
@@ -352,7 +368,9 @@ class Inputs:
         return [{"latents": latents[rows], "label": labels[rows]} for rows in batches]
 
     def sample(self, part: str, most: int) -> tuple[np.ndarray, Features]:
-        """Returns at most `most` evenly spaced images of a part, uint8 [n, S, S, 3], and their mean features [n, D]."""
+        """Returns at most `most` evenly spaced images of a part, uint8 [n, S, S, 3], and their mean
+        features [n, D].
+        """
         source = self._source(part)
         every = -(-source.num_examples // most)
         images = self._plain(source, every)

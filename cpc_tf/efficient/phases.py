@@ -42,7 +42,9 @@ class ClassifierTest(NamedTuple):
 
 
 def load_encoder(config: EfficientConfig, strategy: tf.distribute.Strategy) -> LoadedEncoder:
-    """Returns the encoder of a run, or of one of its trials. Raises ConfigError, see `load_feature_maps`."""
+    """Returns the encoder of a run, or of one of its trials. Raises ConfigError, see
+    `load_feature_maps`.
+    """
     classifier = config.classifier
     with strategy.scope():
         return load_feature_maps(
@@ -61,7 +63,8 @@ def load_encoder(config: EfficientConfig, strategy: tf.distribute.Strategy) -> L
 
 
 class ClassifierPhases(PhasedRun):
-    """The phases of a run. They share an encoder: each starts from its original weights and changes them.
+    """The phases of a run. They share an encoder: each starts from its original weights and changes
+    them.
 
     A phase with another --backbone than the one before replaces it.
     """
@@ -82,11 +85,14 @@ class ClassifierPhases(PhasedRun):
         length: Length | None = None,
         begin: Classification | None = None,
     ) -> Classification:
-        """Trains the first phase on a part, in `config.workdir`: the classifier or, for 'pixels', everything.
+        """Trains the first phase on a part, in `config.workdir`: the classifier or, for 'pixels',
+        everything.
 
         Args:
-          length: as `converge` chose it; without it the steps are those of the settings, and the rate is a cosine.
-          begin: whose classifier this one begins as, at a tenth of the rate; None: with new weights.
+          length: as `converge` chose it; without it the steps are those of the settings, and the
+            rate is a cosine.
+          begin: whose classifier this one begins as, at a tenth of the rate; None: with new
+            weights.
         """
         trainee = self._first(config, length)
         if begin:
@@ -101,7 +107,9 @@ class ClassifierPhases(PhasedRun):
 
     @property
     def parameters(self) -> dict[str, int]:
-        """{'parameters': of the encoder and the classifier, as last trained}; {} where the encoder's are not known."""
+        """{'parameters': of the encoder and the classifier, as last trained}; {} where the
+        encoder's are not known.
+        """
         encoder = sum(int(np.prod(x.shape)) for x in self.encoder.trainable_variables)
         return {"parameters": encoder + self._counted} if encoder else {}
 
@@ -112,7 +120,9 @@ class ClassifierPhases(PhasedRun):
         return made
 
     def converge(self, config: EfficientConfig) -> Plateau:
-        """Trains the first phase on 'fit', in `config.workdir`, until the held-out score stays or the steps end."""
+        """Trains the first phase on 'fit', in `config.workdir`, until the held-out score stays or
+        the steps end.
+        """
         longest = self._longest(config)
         trainee = self._first(config, Length(longest))
         evaluation = self._evaluation(config, trainee, longest)
@@ -124,7 +134,8 @@ class ClassifierPhases(PhasedRun):
         return config.training.steps(self.inputs.count)
 
     def _first(self, config: EfficientConfig, length: Length | None) -> Classification:
-        """Returns a new trainee of the first phase, with the original weights of the encoder of `config`.
+        """Returns a new trainee of the first phase, with the original weights of the encoder of
+        `config`.
 
         Without a length its rate is a cosine, or drops at --drops_at.
         """
@@ -169,7 +180,8 @@ class ClassifierPhases(PhasedRun):
         """Trains the encoder and the classifier of a frozen phase, in `config.workdir`.
 
         Returns:
-          The trained phase and the records of metrics.jsonl; with `evaluated`, some have held-out scores.
+          The trained phase and the records of metrics.jsonl; with `evaluated`, some have held-out
+          scores.
         """
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
         # A length that is to be chosen needs constant rates: a shorter cosine would be another one.
@@ -187,7 +199,9 @@ class ClassifierPhases(PhasedRun):
         return trainee, self._train(config, trainee, part, steps, evaluation).records
 
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
-        """Returns the main score and the loss on the held-out labels, and the temperature that fits, if one does."""
+        """Returns the main score and the loss on the held-out labels, and the temperature that
+        fits, if one does.
+        """
         tested = self.test(config, trainee, "held_out")
         kind = self.inputs.kind
         temperature = fitted_temperature(*kind.choices(tested.logits, tested.labels))
@@ -237,10 +251,12 @@ def fine_tuning(config: EfficientConfig) -> int:
 
 
 def evaluate_every(config: EfficientConfig, phase: str, longest: int, images: int) -> int:
-    """Returns the steps between evaluations on held-out labels: an epoch of the images that are trained on.
+    """Returns the steps between evaluations on held-out labels: an epoch of the images that are
+    trained on.
 
-    Of few images it is --look_steps or, fine-tuned, --finetune_look_steps: an evaluation after each epoch of a frozen
-    phase could take longer than the training. Short phases have at least --least_looks.
+    Of few images it is --look_steps or, fine-tuned, --finetune_look_steps: an evaluation after each
+    epoch of a frozen phase could take longer than the training. Short phases have at least
+    --least_looks.
     """
     sgd = config.sgd
     epoch = math.ceil(images / config.training.batch_size)

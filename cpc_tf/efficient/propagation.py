@@ -1,8 +1,9 @@
-"""Label propagation: the loss that images without labels add while encoder and classifier are trained together.
+"""Label propagation: the loss that images without labels add while encoder and classifier are
+trained together.
 
-Each method of --propagation, in METHODS, cuts views of these images and has a loss on the predictions for them. The
-images are a stream beside those with labels, also a function of (seed, step), and the loss on them is the same for
-any number of replicas, as in `Trainee`.
+Each method of --propagation, in METHODS, cuts views of these images and has a loss on the
+predictions for them. The images are a stream beside those with labels, also a function of (seed,
+step), and the loss on them is the same for any number of replicas, as in `Trainee`.
 """
 
 from __future__ import annotations
@@ -32,11 +33,14 @@ _NOISE = 2
 
 
 class Unlabelled(NamedTuple):
-    """What a method is given: the images without labels of a step, or some of them, and the classifier."""
+    """What a method is given: the images without labels of a step, or some of them, and the
+    classifier.
+    """
 
     # float32 in [0, 1]: images [n, S, S, 3], or two views of each [n, 2, S, S, 3]
     views: tf.Tensor
-    # Images float32 [n, S, S, 3] -> logits float32 [n, classes] in training, with the same dropout at each call.
+    # Images float32 [n, S, S, 3] -> logits float32 [n, classes] in training, with the same dropout
+    # at each call.
     logits: Callable[[tf.Tensor], tf.Tensor]
     noise: Callable[[], tf.Tensor]  # normal numbers, float32 [n, S, S, 3], the same at each call
     progress: tf.Tensor  # float32 scalar, 0 to 1: which part of the training is done
@@ -52,7 +56,9 @@ class PropagationMethod(NamedTuple):
 
 
 def divergence(target: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """The Kullback-Leibler divergence of predictions from targets, both logits float32 [n, classes]: float32 [n]."""
+    """The Kullback-Leibler divergence of predictions from targets, both logits float32 [n,
+    classes]: float32 [n].
+    """
     odds = tf.nn.log_softmax(logits)
     wanted = tf.nn.log_softmax(target)
     return tf.reduce_sum(tf.exp(wanted) * (wanted - odds), 1)
@@ -61,10 +67,12 @@ def divergence(target: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 def pseudo_labels(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.Tensor, Metrics]:
     """The class that the classifier predicts now counts as the label (Lee 2013).
 
-    Zhai et al. 2019, whose figures the paper quotes, train twice instead: --propagation=self_training.
+    Zhai et al. 2019, whose figures the paper quotes, train twice instead:
+    --propagation=self_training.
 
     Returns:
-      The weighted cross-entropy of the predicted classes, equation 15 there, and its weight, equation 16.
+      The weighted cross-entropy of the predicted classes, equation 15 there, and its weight,
+      equation 16.
     """
     logits = pictures.logits(pictures.views)
     labels = tf.argmax(logits, 1)  # has no gradient
@@ -77,7 +85,8 @@ def pseudo_labels(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.T
 def vat(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.Tensor, Metrics]:
     """Virtual adversarial training with entropy minimization (Miyato et al. 2018, "VAT + EntMin").
 
-    The prediction for an image is to stay the same where a small disturbance changes it most, and to be a certain one.
+    The prediction for an image is to stay the same where a small disturbance changes it most, and
+    to be a certain one.
 
     Returns:
       The weighted sum of the mean divergence and the mean entropy, and these.
@@ -96,7 +105,8 @@ def vat(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.Tensor, Met
 
 
 def adversarial(pictures: Unlabelled, target: tf.Tensor, config: PropagationConfig) -> tf.Tensor:
-    """Returns the disturbances that change predictions most, float32 [n, S, S, 3], by one power iteration.
+    """Returns the disturbances that change predictions most, float32 [n, S, S, 3], by one power
+    iteration.
 
     Args:
       images: undisturbed.
@@ -118,9 +128,11 @@ def _direction(x: tf.Tensor) -> tf.Tensor:
 
 
 def uda(pictures: Unlabelled, config: PropagationConfig) -> tuple[tf.Tensor, Metrics]:
-    """Unsupervised data augmentation: an augmented image is to have the plain one's prediction (Xie et al. 2019).
+    """Unsupervised data augmentation: an augmented image is to have the plain one's prediction (Xie
+    et al. 2019).
 
-    Their training signal annealing is left out. The augmentation is that of --augment in place of RandAugment.
+    Their training signal annealing is left out. The augmentation is that of --augment in place of
+    RandAugment.
 
     Returns:
       The weighted mean divergence, 0 where the prediction is not confident, and the share that is.
@@ -175,8 +187,8 @@ class Propagation:
     def loss(self, rows: BatchPosition, views: tf.Tensor) -> tuple[tf.Tensor, Metrics]:
         """Returns the weighted loss, a float32 scalar, and the metrics with `metric_names`.
 
-        Batch norm uses the statistics of each call's images; its running ones are those of images with labels, but
-        for third-party modules, which change theirs in each call.
+        Batch norm uses the statistics of each call's images; its running ones are those of images
+        with labels, but for third-party modules, which change theirs in each call.
 
         Args:
           rows: the images with labels that these are beside.
@@ -225,7 +237,8 @@ def with_unlabelled(
     """Returns what makes batches of images with labels and of others beside them.
 
     Args:
-      labelled: makes batches as `pipeline.batches` does, given `global_batch`, `per_batch`, `seed` and more.
+      labelled: makes batches as `pipeline.batches` does, given `global_batch`, `per_batch`, `seed`
+        and more.
       source: the other images; their labels are not read.
       config: of a run with --propagation.
     """

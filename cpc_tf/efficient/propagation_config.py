@@ -15,8 +15,8 @@ weight = functools.partial(setting, minimum=0, maximum=LARGEST)  # of a loss
 class PropagationConfig(Settings):
     """The method, and the settings of every method.
 
-    The paper's table 3 quotes the figures of Zhai et al. 2019 and Xie et al. 2019, whose values the presets hold. The
-    defaults are of the papers that these methods come from, and of small images.
+    The paper's table 3 quotes the figures of Zhai et al. 2019 and Xie et al. 2019, whose values the
+    presets hold. The defaults are of the papers that these methods come from, and of small images.
     """
 
     propagation: str = setting(
@@ -57,7 +57,8 @@ class PropagationConfig(Settings):
     entropy_weight: float = weight(
         1.0, "Weight of the entropy beside it", source="Miyato et al. 2018"
     )
-    # Their 8 for whitened images of 32 px is 0.14 for a standard deviation of 1; images here have about 0.25.
+    # Their 8 for whitened images of 32 px is 0.14 for a standard deviation of 1; images here have
+    # about 0.25.
     vat_radius: float = rate(
         0.035,
         "VAT's disturbance of an image: root mean square over its values, which have a range of 1",

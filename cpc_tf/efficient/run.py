@@ -1,7 +1,8 @@
-"""Classification with few labels (appendix C of the paper): on an encoder, frozen and fine-tuned, or on pixels.
+"""Classification with few labels (appendix C of the paper): on an encoder, frozen and fine-tuned,
+or on pixels.
 
-Settings are selected on held-out labels by random search in the space of appendix C.1; then a classifier is trained
-with the best of them on all chosen labels, and tested once.
+Settings are selected on held-out labels by random search in the space of appendix C.1; then a
+classifier is trained with the best of them on all chosen labels, and tested once.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ PSEUDO_LABELS = (  # of self-training: the label of each image that the second t
 
 
 def efficient(config: EfficientConfig) -> dict[str, Any]:
-    """Selects settings, trains, tests and prints the accuracies; returns the content of result.json.
+    """Selects settings, trains, tests and prints the accuracies; returns the content of
+    result.json.
 
     A finished run is not tested again: its result is read.
 
@@ -70,9 +72,11 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
 def _finished(
     config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy, data: FewLabelData
 ) -> tuple[dict[str, Any], ClassifierPhases | None]:
-    """Finishes a run if need be and prints what it reached; returns its result, and its phases if it was not finished.
+    """Finishes a run if need be and prints what it reached; returns its result, and its phases if
+    it was not finished.
 
-    `config` are the settings as they are given; those of `workdir` may have been derived by a session before.
+    `config` are the settings as they are given; those of `workdir` may have been derived by a
+    session before.
     """
     result = workdir.result(_is_whole)
     phases = None
@@ -114,9 +118,11 @@ def calibration_lines(result: dict[str, Any]) -> list[str]:
 def _taught(
     config: EfficientConfig, student: Workdir, strategy: tf.distribute.Strategy, data: FewLabelData
 ) -> np.ndarray:
-    """Returns the class that the first classifier of self-training predicts of each of its images, int64 [N].
+    """Returns the class that the first classifier of self-training predicts of each of its images,
+    int64 [N].
 
-    It is trained, tested and selected as a run of its own; its predictions are kept in the directory of `student`.
+    It is trained, tested and selected as a run of its own; its predictions are kept in the
+    directory of `student`.
     """
     path = student.file(PSEUDO_LABELS)
     if tf.io.gfile.exists(path):
@@ -268,7 +274,8 @@ def _run(
 def _train(
     selection: Selection, phases: ClassifierPhases
 ) -> tuple[ClassifierTest, dict[str, dict[str, Any]]]:
-    """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each.
+    """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of
+    each.
 
     A length that was found on a part of these labels is kept in epochs.
     """
@@ -299,7 +306,8 @@ def _on_chosen(
 ) -> Classification:
     """Trains the first phase on all chosen labels.
 
-    With --stop_at_loss it goes on from the trial that was chosen of `records`, and learns the held-out labels, too.
+    With --stop_at_loss it goes on from the trial that was chosen of `records`, and learns the
+    held-out labels, too.
     """
     begin = None
     first = first_phase(config)
@@ -312,10 +320,11 @@ def _on_chosen(
 
 
 def _refit(workdir: Workdir, result: dict[str, Any], phases: ClassifierPhases) -> dict[str, Any]:
-    """Trains the phases of a run that has its result on all labels, those of the test too; returns it with 'refit'.
+    """Trains the phases of a run that has its result on all labels, those of the test too; returns
+    it with 'refit'.
 
-    Settings and lengths are those that the run chose; a length that --patience found is kept in epochs. With
-    --stop_at_loss the classifier goes on from the tested one.
+    Settings and lengths are those that the run chose; a length that --patience found is kept in
+    epochs. With --stop_at_loss the classifier goes on from the tested one.
     """
     workdir.begin(0)  # a run that had ended without --refit has it from now on
     chosen = _settings_of_phases(workdir, result)
@@ -348,7 +357,9 @@ def _refit(workdir: Workdir, result: dict[str, Any], phases: ClassifierPhases) -
 
 
 def _settings_of_phases(workdir: Workdir, result: dict[str, Any]) -> dict[str, EfficientConfig]:
-    """Returns {phase: settings} of those that a run with this result trained, in its directory: as they were chosen."""
+    """Returns {phase: settings} of those that a run with this result trained, in its directory: as
+    they were chosen.
+    """
     names = [name for name, phase in result["phases"].items() if phase["steps"]]
     return {
         name: replace(read_config(workdir.file(name), EfficientConfig), workdir=workdir.path)
@@ -357,7 +368,9 @@ def _settings_of_phases(workdir: Workdir, result: dict[str, Any]) -> dict[str, E
 
 
 def _draw(phases: ClassifierPhases, workdir: Workdir) -> None:
-    """Draws what was predicted of test images, and a map of them by the features of the encoder, if there is one."""
+    """Draws what was predicted of test images, and a map of them by the features of the encoder, if
+    there is one.
+    """
     from cpc_tf.drawing import map as embedding_map  # here: a training does not need Matplotlib
     from cpc_tf.drawing import predictions as sheet
 

@@ -27,15 +27,19 @@ class Selection(NamedTuple):
 
     @property
     def temperature(self) -> float | None:
-        """The temperature of the classifier that was chosen, which has not seen the held-out labels; None: unknown."""
+        """The temperature of the classifier that was chosen, which has not seen the held-out
+        labels; None: unknown.
+        """
         chosen = [record for record in self.records if record["chosen"]]
         return chosen[-1].get("held_out_temperature") if chosen else None
 
 
 def select(config: EfficientConfig, phases: ClassifierPhases) -> Selection:
-    """Selects settings of the first phase on the held-out labels and then, with the best, the length of fine-tuning.
+    """Selects settings of the first phase on the held-out labels and then, with the best, the
+    length of fine-tuning.
 
-    The temperature is fitted on the same labels, so a frozen phase is trained without them even if nothing is chosen.
+    The temperature is fitted on the same labels, so a frozen phase is trained without them even if
+    nothing is chosen.
 
     Raises:
       Diverged: all settings diverge. If only some do, they are recorded and not chosen.
@@ -63,7 +67,8 @@ def select(config: EfficientConfig, phases: ClassifierPhases) -> Selection:
     selection = Selection(records, replace(config, **tried[chosen]), length)
     if not fine_tuning(config):
         return selection
-    # Chosen lengths are trained once more: of a phase that went on after them only the last checkpoints are there.
+    # Chosen lengths are trained once more: of a phase that went on after them only the last
+    # checkpoints are there.
     names = [SEARCH, phase, str(chosen)]
     if length:
         names.append("best")
@@ -82,7 +87,8 @@ def as_given(config: EfficientConfig) -> Selection:
 
 
 def _scores(trial: EfficientConfig, phases: ClassifierPhases) -> dict[str, Any]:
-    """Trains the first phase of a trial, of the given length or until its score stays; returns what it reached.
+    """Trains the first phase of a trial, of the given length or until its score stays; returns what
+    it reached.
 
     A function of its own, so that no network of a trial is left when the next one is loaded.
     """
@@ -96,7 +102,9 @@ def _scores(trial: EfficientConfig, phases: ClassifierPhases) -> dict[str, Any]:
 def _select_length(
     selection: Selection, first: EfficientConfig, phases: ClassifierPhases
 ) -> Selection:
-    """Selects rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
+    """Selects rate and length of fine-tuning; `first` has the settings and the folder of the best
+    trial.
+    """
     config = selection.config
     # Of a given length: finished before, only restored.
     start = phases.first(first, "fit", selection.length)
@@ -130,10 +138,12 @@ def _select_length(
 
 
 def trials(config: EfficientConfig) -> list[dict[str, Any]]:
-    """Returns the settings to try in the first phase, {flag: value}: the given ones, then random ones.
+    """Returns the settings to try in the first phase, {flag: value}: the given ones, then random
+    ones.
 
-    Rates, multiples of the batch and several backbones are drawn from their lists, weight decay uniformly on the log
-    scale, dropout uniformly. A function of the seed: trial n is the same whatever the number of trials.
+    Rates, multiples of the batch and several backbones are drawn from their lists, weight decay
+    uniformly on the log scale, dropout uniformly. A function of the seed: trial n is the same
+    whatever the number of trials.
     """
     search = config.search
     backbones = config.classifier.backbones

@@ -1,4 +1,6 @@
-"""encoder.json, the card of a module of `cpc-tf export` (its network and its training), and what --encoder names."""
+"""encoder.json, the card of a module of `cpc-tf export` (its network and its training), and what
+--encoder names.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ from cpc_tf.encoders.released import NAMES, directory_of
 class Identity:
     """Identifies an encoder in results and reports; unknown values are '' or None."""
 
-    # Name of an objective ('cpc', ...), 'labels' (supervised from the start), 'cpc+labels' (pre-trained, then
-    # fine-tuned), 'untrained', 'pixels' (no encoder), or 'unknown' (a module that this project did not write).
+    # Name of an objective ('cpc', ...), 'labels' (supervised from the start), 'cpc+labels'
+    # (pre-trained, then fine-tuned), 'untrained', 'pixels' (no encoder), or 'unknown' (a module
+    # that this project did not write).
     trained_by: str
     architecture: str = ""
     dataset: str = ""  # that it was last trained on
@@ -47,7 +50,8 @@ class Identity:
 
 
 def module_name(module: str) -> str:
-    """A module's handle, or the last component of its path: results name no folders of this machine.
+    """A module's handle, or the last component of its path: results name no folders of this
+    machine.
 
     The last but one belongs to it if the last is a version, as in 'bigbigan-resnet50/1'.
     """
@@ -158,14 +162,18 @@ class Training:
 
     @property
     def _first(self) -> Training:
-        """The pre-training that the runs on labels began with; without one, the first of these runs."""
+        """The pre-training that the runs on labels began with; without one, the first of these
+        runs.
+        """
         first = self
         while first.on_labels and first.began_as:
             first = first.began_as
         return first
 
     def to_json(self) -> dict[str, Any]:
-        """Its keys in encoder.json. A run on labels has 'began_as' even if it began with random weights."""
+        """Its keys in encoder.json. A run on labels has 'began_as' even if it began with random
+        weights.
+        """
         values = {
             f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "began_as"
         }
@@ -276,7 +284,8 @@ def find_card(module: str) -> EncoderCard | None:
         raise ConfigError(
             "encoder", shown(module), f"its {FILE} cannot be read ({error.message})"
         ) from error
-    # JSONDecodeError, UnicodeDecodeError and ConfigError are ValueErrors; too many brackets raise RecursionError.
+    # JSONDecodeError, UnicodeDecodeError and ConfigError are ValueErrors; too many brackets raise
+    # RecursionError.
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             "encoder",
@@ -286,7 +295,9 @@ def find_card(module: str) -> EncoderCard | None:
 
 
 def read_card(module: str, otherwise: str = "") -> EncoderCard:
-    """The card of one of our modules. Raises ConfigError, which ends with `otherwise`, if it has none."""
+    """The card of one of our modules. Raises ConfigError, which ends with `otherwise`, if it has
+    none.
+    """
     card = find_card(module)
     if card is None:
         reason = f"no {FILE} in it, so `cpc-tf export` did not write this module"
@@ -318,9 +329,10 @@ _DEVIATION = (0.229, 0.224, 0.225)
 _CAFFE_MEAN = (103.939, 116.779, 123.68)  # blue, green, red; of pixels in [0, 255]
 
 UNIT = "0..1"
-# Range of pixels, which is written before a third-party module as in --encoder=-1..1:MODULE -> images float32
-# [B, H, W, 3] in [0, 1] to what the module takes. Ours take [0, 1], as TF-Hub's modules of images do. 'torch' and
-# 'caffe' are the modes of keras.applications.imagenet_utils.preprocess_input.
+# Range of pixels, which is written before a third-party module as in --encoder=-1..1:MODULE ->
+# images float32 [B, H, W, 3] in [0, 1] to what the module takes. Ours take [0, 1], as TF-Hub's
+# modules of images do. 'torch' and 'caffe' are the modes of
+# keras.applications.imagenet_utils.preprocess_input.
 RANGES: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     UNIT: lambda images: images,
     "-1..1": lambda images: 2.0 * images - 1.0,
@@ -344,11 +356,14 @@ class EncoderName:
 
     Attributes:
       text: as given.
-      kind: PIXELS: no encoder; the supervised baseline. NEW: a network of --backbone with new weights. COPY: an
-        untrained copy of one of our modules. MODULE: a TF-Hub module; one of ours becomes a network, which computes in
-        --precision. GRAPH: a TF-Hub module as its SavedModel, which computes as it was exported.
-      module: directory or handle, '' if there is none. A released module, which has a name, gets its directory.
-      pixels: the range of pixels that it takes, a key of RANGES that is written before it; '' if none is: [0, 1].
+      kind: PIXELS: no encoder; the supervised baseline. NEW: a network of --backbone with new
+        weights. COPY: an untrained copy of one of our modules. MODULE: a TF-Hub module; one of ours
+        becomes a network, which computes in --precision. GRAPH: a TF-Hub module as its SavedModel,
+        which computes as it was exported.
+      module: directory or handle, '' if there is none. A released module, which has a name, gets
+        its directory.
+      pixels: the range of pixels that it takes, a key of RANGES that is written before it; '' if
+        none is: [0, 1].
     """
 
     text: str
@@ -358,7 +373,9 @@ class EncoderName:
 
     @classmethod
     def parse(cls, text: str) -> EncoderName:
-        """Parses a value of --encoder. Raises ConfigError if it is empty or a Keras file: building one can run code."""
+        """Parses a value of --encoder. Raises ConfigError if it is empty or a Keras file: building
+        one can run code.
+        """
         if text in (PIXELS, NEW):
             return cls(text, text)
         before = next(

@@ -7,8 +7,8 @@ import dataclasses
 from cpc_tf.core.settings import ConfigError, Settings, setting
 from cpc_tf.encoders.networks import NETWORKS
 
-# How an encoder was trained, beside the names of objectives: the values of `Identity.trained_by`. 'OBJECTIVE+labels' is
-# pre-trained, then fine-tuned on labels.
+# How an encoder was trained, beside the names of objectives: the values of `Identity.trained_by`.
+# 'OBJECTIVE+labels' is pre-trained, then fine-tuned on labels.
 LABELS = "labels"
 UNTRAINED = "untrained"
 PIXELS = "pixels"

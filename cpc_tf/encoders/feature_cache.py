@@ -115,7 +115,9 @@ def _folder(encoder: Encoder, root: str, intensity_range: IntensityRange | None)
 
 
 def _index(file: TextIO) -> tuple[dict[str, int | str], int]:
-    """Returns {name, size and time of an image: its row of features, or why it cannot be read}, and their size."""
+    """Returns {name, size and time of an image: its row of features, or why it cannot be read}, and
+    their size.
+    """
     entries = {}
     width = 1
     file.seek(0)

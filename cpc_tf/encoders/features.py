@@ -1,8 +1,9 @@
-"""What an encoder makes of images: the same features for `classify`, `label`, `embed`, `data`, `predict` and Python.
+"""What an encoder makes of images: the same features for `classify`, `label`, `embed`, `data`,
+`predict` and Python.
 
-Features of an image are the mean of the feature map over the whole image and over its mirror image. Although our
-modules are trained on patches, this gives a better neighbours and better neighbours than the mean over the patch grid
-(docs/decisions.md).
+Features of an image are the mean of the feature map over the whole image and over its mirror image.
+Although our modules are trained on patches, this gives a better neighbours and better neighbours
+than the mean over the patch grid (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -45,23 +46,26 @@ class Neighbour(NamedTuple):
 class Encoder:
     """A trained encoder. Images are resized and cropped as in its training.
 
-    Images are a folder (with all below it), a file, a list of files, an array uint8 or float in [0, 1] of shape
-    [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
+    Images are a folder (with all below it), a file, a list of files, an array uint8 or float in [0,
+    1] of shape [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
 
     Args:
-      path: directory of a module that `cpc-tf export` wrote, or of another TF-Hub module of images, or the name of one
-        that comes with the code, such as imagenette_128px; random:MODULE is an untrained copy, pixels are those of
-        small images.
+      path: directory of a module that `cpc-tf export` wrote, or of another TF-Hub module of images,
+        or the name of one that comes with the code, such as imagenette_128px; random:MODULE is an
+        untrained copy, pixels are those of small images.
       seed: of an untrained copy.
-      image_size: side of the images for a third-party module and for pixels, px; others come with their own sizes.
-      endpoint: which output; '': the feature map of ours, the default output of a third-party module.
+      image_size: side of the images for a third-party module and for pixels, px; others come with
+        their own sizes.
+      endpoint: which output; '': the feature map of ours, the default output of a third-party
+        module.
 
     Attributes:
       path, seed, image_size, endpoint: the arguments.
       card: the content of encoder.json: geometry and training; None for a third-party module.
       geometry: how images are resized and cropped.
       what: a description of the features.
-      intensity_range: the values that become 0 and 255 in images of more than 8 bits; None: the pictures' own range.
+      intensity_range: the values that become 0 and 255 in images of more than 8 bits; None: the
+        pictures' own range.
       identity: of the encoder, for results.
       held: variables and tables that `encode` uses.
       digest: identifies the features, for caches.
@@ -138,7 +142,9 @@ class Encoder:
         return tf.reduce_mean(tf.stack(tf.split(both, 2)), 0)
 
     def encode_batch(self, images: np.ndarray | tf.Tensor) -> np.ndarray:
-        """Prepared images uint8 [N, S, S, 3] -> features float32 [N, D]. Raises ConfigError if any is not finite."""
+        """Prepared images uint8 [N, S, S, 3] -> features float32 [N, D]. Raises ConfigError if any
+        is not finite.
+        """
         features = self._compiled(images).numpy()
         if not np.isfinite(features).all():
             raise ConfigError(
@@ -197,7 +203,8 @@ class Encoder:
         return np.concatenate(blocks)
 
     def features(self, pictures: Images) -> np.ndarray:
-        """Returns one vector an image: the mean of the feature map over it and over its mirror image.
+        """Returns one vector an image: the mean of the feature map over it and over its mirror
+        image.
 
         Of a third-party module it is the mean of its outputs for both.
 
@@ -225,7 +232,8 @@ class Encoder:
         return self._of_all(files.find(pictures), self.encode_batch)
 
     def patches(self, pictures: Images) -> np.ndarray:
-        """Returns the latents of each patch of the grid that is laid on an image; an example is at `features`.
+        """Returns the latents of each patch of the grid that is laid on an image; an example is at
+        `features`.
 
         Each patch is encoded on its own, as in pre-training.
 
@@ -243,7 +251,8 @@ class Encoder:
         return self._of_all(files.find(pictures), lambda images: self._grids(images).numpy())
 
     def neighbours(self, query: Images, pictures: Images, count: int = 5) -> list[list[Neighbour]]:
-        """Returns, for each image of a query, the most similar other ones, the nearest first; see `features`.
+        """Returns, for each image of a query, the most similar other ones, the nearest first; see
+        `features`.
 
         The image itself is left out: the same file, or an array with the same pixels.
 
@@ -309,10 +318,12 @@ class Encoder:
 
 
 def load_encoder(path: str | os.PathLike[str]) -> Encoder:
-    """Loads an encoder that `pretrain` or `cpc-tf export` wrote, or another TF-Hub module of images.
+    """Loads an encoder that `pretrain` or `cpc-tf export` wrote, or another TF-Hub module of
+    images.
 
     Args:
-      path: directory of the module, or the name of one that comes with the code, such as 'imagenette_128px'.
+      path: directory of the module, or the name of one that comes with the code, such as
+        'imagenette_128px'.
 
     Raises:
       ConfigError: there is no such module.
@@ -327,7 +338,9 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
 
 
 def _named(path: str) -> EncoderName:
-    """Returns what --encoder names. Raises ConfigError if it is a new network, a classifier or a detector."""
+    """Returns what --encoder names. Raises ConfigError if it is a new network, a classifier or a
+    detector.
+    """
     name = EncoderName.parse(path)
     if name.kind == NEW:
         raise ConfigError(
@@ -350,7 +363,9 @@ def _compiled(
 
 
 def _stamp(module: str) -> list[tuple[str, int, int]]:
-    """Returns names, sizes and times of the files of a module in a directory; of another handle nothing."""
+    """Returns names, sizes and times of the files of a module in a directory; of another handle
+    nothing.
+    """
     if not os.path.isdir(module):
         return []
     files = sorted(path for path in pathlib.Path(module).rglob("*") if path.is_file())

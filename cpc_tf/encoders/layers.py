@@ -1,8 +1,9 @@
-"""Layers of encoders: convolutions, max-pooling and norms, which our C++ operations make faster in training on CPUs.
+"""Layers of encoders: convolutions, max-pooling and norms, which our C++ operations make faster in
+training on CPUs.
 
-Layer norm over (H, W, C) is the default, as batch norm lets patches see each other. Section 4.1: batch norm "introduces
-a dependency between patches (through the batch statistics) that can be exploited to bypass the constraints on the
-receptive field".
+Layer norm over (H, W, C) is the default, as batch norm lets patches see each other. Section 4.1:
+batch norm "introduces a dependency between patches (through the batch statistics) that can be
+exploited to bypass the constraints on the receptive field".
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ def is_usable(x: tf.Tensor) -> bool:
 class Conv(keras.layers.Conv2D):
     """Keras' convolution; the result differs in rounding alone.
 
-    1x1 kernels without stride on small maps are computed as a matmul, whose gradient is faster on CPUs. In training
-    steps on CPUs the gradient of some other kernels is computed as a matmul, too: see `convolve_by_rows`.
+    1x1 kernels without stride on small maps are computed as a matmul, whose gradient is faster on
+    CPUs. In training steps on CPUs the gradient of some other kernels is computed as a matmul, too:
+    see `convolve_by_rows`.
     """
 
     def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
@@ -64,7 +66,8 @@ class Conv(keras.layers.Conv2D):
         kernel = tf.convert_to_tensor(kernel)
         stride = self.strides[0]
         if self.kernel_size == (1, 1) and stride > 1 and inputs.shape[3] < 16:
-            # With AVX-512, oneDNN writes past its memory in this convolution's gradient (TensorFlow 2.15 and 2.21).
+            # With AVX-512, oneDNN writes past its memory in this convolution's gradient (TensorFlow
+            # 2.15 and 2.21).
             inputs = inputs[:, ::stride, ::stride]
             stride = 1
         places = inputs.shape[1:3].num_elements()  # None if unknown
@@ -74,7 +77,8 @@ class Conv(keras.layers.Conv2D):
             flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N*H*W, C]
             product = tf.matmul(flat, tf.reshape(kernel, kernel.shape[2:]))
             return tf.reshape(product, [-1, height, width, self.filters])
-        # Where that is faster, measured in docs/speed.md: oneDNN is slow with strides and small maps.
+        # Where that is faster, measured in docs/speed.md: oneDNN is slow with strides and small
+        # maps.
         is_slow = stride > 1 or (places is not None and places <= 32)
         if is_slow and (inputs.dtype == tf.bfloat16 or inputs.shape[3] >= 64) and is_usable(inputs):
             return convolve_by_rows(inputs, kernel, stride, self.padding.upper())
@@ -114,11 +118,12 @@ def convolve_by_rows(x: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str)
 
 
 def max_pool(x: tf.Tensor) -> tf.Tensor:
-    """3x3 max-pool of stride 2, padding 'SAME': the values and the gradients of `tf.nn.max_pool2d(x, 3, 2, "SAME")`.
+    """3x3 max-pool of stride 2, padding 'SAME': the values and the gradients of
+    `tf.nn.max_pool2d(x, 3, 2, "SAME")`.
 
-    TensorFlow has no deterministic XLA kernel of that gradient (2.15: "GPU MaxPool gradient ops do not yet have a
-    deterministic XLA implementation"). The maximum of shifted slices needs none: of equal values the first one gets the
-    gradient, in the order of rows, then columns.
+    TensorFlow has no deterministic XLA kernel of that gradient (2.15: "GPU MaxPool gradient ops do
+    not yet have a deterministic XLA implementation"). The maximum of shifted slices needs none: of
+    equal values the first one gets the gradient, in the order of rows, then columns.
 
     Args:
       x: [N, H, W, C], float; H and W need not be known.
@@ -162,7 +167,9 @@ def normalize(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: bool = Fa
 
 
 def _normalize_native(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: bool) -> tf.Tensor:
-    """Layer norm, and ReLU if asked for, as one operation for CPUs (norm_relu.cc). Needs `is_usable`."""
+    """Layer norm, and ReLU if asked for, as one operation for CPUs (norm_relu.cc). Needs
+    `is_usable`.
+    """
 
     @tf.custom_gradient
     def run(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor):
@@ -184,10 +191,10 @@ def _normalize_native(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: b
 def _normalize_plain(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor):
     """Layer norm in one pass over x forward and one backward, once compiled.
 
-    Layer norm is bound by memory traffic, so both sums are taken in one read of x (tf.nn.moments and its gradient read
-    x several times more). The variance is E[d^2] - E[d]^2 of distances d from the first position's mean: E[d]^2 is at
-    most M - 1 times the variance, so the difference stays precise. For x itself it would not, where the mean is far
-    from zero.
+    Layer norm is bound by memory traffic, so both sums are taken in one read of x (tf.nn.moments
+    and its gradient read x several times more). The variance is E[d^2] - E[d]^2 of distances d from
+    the first position's mean: E[d]^2 is at most M - 1 times the variance, so the difference stays
+    precise. For x itself it would not, where the mean is far from zero.
     """
     first = tf.reduce_mean(tf.cast(x[:, :1], tf.float32), [1, 2], keepdims=True)  # [N, 1, 1]
     distance = tf.cast(x, tf.float32) - first
@@ -217,7 +224,8 @@ def _normalize_plain(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor):
 
 
 class LayerNorm(keras.layers.Layer):
-    """Layer norm of a feature map [N, H, W, C] with a scale and an offset per channel, whatever H and W are.
+    """Layer norm of a feature map [N, H, W, C] with a scale and an offset per channel, whatever H
+    and W are.
 
     Args:
       over_space: statistics over (H, W, C) of an example if true, over C at each position if false.
@@ -235,7 +243,8 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, x: tf.Tensor, training: bool = False, relu: bool = False) -> tf.Tensor:
         """Feature map [N, H, W, C] -> [N, H, W, C], normalized; then ReLU if `relu`."""
-        # Known sizes are numbers: a network has many of these layers, and each operation less is traced sooner.
+        # Known sizes are numbers: a network has many of these layers, and each operation less is
+        # traced sooner.
         height, width = (x.shape[axis] or tf.shape(x)[axis] for axis in (1, 2))
         # [N, H*W, C] or [N*H*W, 1, C]
         flat = tf.reshape(x, [-1, height * width if self.over_space else 1, x.shape[-1]])
@@ -277,12 +286,15 @@ running_statistics_kept = functools.partial(batch_statistics, updated=False)
 
 
 class BatchNorm(keras.layers.BatchNormalization):
-    """Keras' batch norm with the statistics of all replicas or of groups, so that the answer is that of one device."""
+    """Keras' batch norm with the statistics of all replicas or of groups, so that the answer is
+    that of one device.
+    """
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Normalizes [N, H, W, C]; the images of a group follow each other."""
         how = BatchStatistics.now()
-        # What no gradient trains, as a momentum copy, has the batch's statistics, too; Keras takes the running ones.
+        # What no gradient trains, as a momentum copy, has the batch's statistics, too; Keras takes
+        # the running ones.
         if not training or (how == BatchStatistics() and replicas() == 1 and self.trainable):
             return super().call(inputs, training=training)
         x = tf.cast(inputs, tf.float32)
@@ -306,7 +318,9 @@ class BatchNorm(keras.layers.BatchNormalization):
 
 
 def has_batch_norm(module: tf.Module, exchanging: bool = True) -> bool:
-    """Returns whether a layer or model has batch norm; `exchanging`: also ours, whose statistics are all replicas'."""
+    """Returns whether a layer or model has batch norm; `exchanging`: also ours, whose statistics
+    are all replicas'.
+    """
     norms = [
         each
         for each in (module, *module.submodules)
@@ -322,7 +336,8 @@ def replicas() -> int:
 
 
 def moments(x: tf.Tensor, kept: int = 0, extent: int = 0) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns mean and variance of float32 [..., D] over all axes but the first `kept` and the last, and over replicas.
+    """Returns mean and variance of float32 [..., D] over all axes but the first `kept` and the
+    last, and over replicas.
 
     Args:
       x: of this replica.
@@ -343,7 +358,9 @@ def moments(x: tf.Tensor, kept: int = 0, extent: int = 0) -> tuple[tf.Tensor, tf
 
 
 def _mean_of_replicas(values: tf.Tensor, extent: int = 0) -> tf.Tensor:
-    """Returns the mean of [...] over the `extent` replicas of this one's group, 0: over all; in replica context."""
+    """Returns the mean of [...] over the `extent` replicas of this one's group, 0: over all; in
+    replica context.
+    """
     if extent == 1 or replicas() == 1:
         return values
     replica = tf.distribute.get_replica_context()
@@ -361,7 +378,9 @@ class Identity(keras.layers.Layer):
 
 
 def make_norm(kind: str, dtype: str, name: str) -> keras.layers.Layer:
-    """The normalization layer called 'layer', 'channel', 'batch' or 'none'; `dtype` is a Keras dtype policy."""
+    """The normalization layer called 'layer', 'channel', 'batch' or 'none'; `dtype` is a Keras
+    dtype policy.
+    """
     if kind == "batch":
         return BatchNorm(momentum=0.9, epsilon=EPSILON, dtype=dtype, name=name)
     if kind == "none":

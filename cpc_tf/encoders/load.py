@@ -1,4 +1,6 @@
-"""Loads what --encoder names, with all its variables: an encoder of patches, or one that gives feature maps."""
+"""Loads what --encoder names, with all its variables: an encoder of patches, or one that gives
+feature maps.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ _IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
 
 
 class LoadedEncoder(keras.layers.Layer):
-    """One output of an encoder: images float32 [B, S, S, 3] in [0, 1] -> feature maps float32 [B, H, W, D].
+    """One output of an encoder: images float32 [B, S, S, 3] in [0, 1] -> feature maps float32 [B,
+    H, W, D].
 
     Vectors become maps of a single cell.
 
@@ -50,11 +53,12 @@ class LoadedEncoder(keras.layers.Layer):
       card: of its module, None if it has none.
       backbone, seed: architecture and seed of a new network.
       endpoint: name of its output, '' for its default output.
-      update_statistics: whether batch norm uses and updates the statistics of the batch in training. The weights are
-        trained either way.
+      update_statistics: whether batch norm uses and updates the statistics of the batch in
+        training. The weights are trained either way.
 
     Attributes:
-      compiles: whether XLA can compile its training, as far as `load_feature_maps` was asked to find out.
+      compiles: whether XLA can compile its training, as far as `load_feature_maps` was asked to
+        find out.
     """
 
     def __init__(
@@ -86,7 +90,9 @@ class LoadedEncoder(keras.layers.Layer):
 
     @property
     def has_batch_norm(self) -> bool:
-        """Whether a network of ours synchronizes batch statistics in training; third-party modules never do."""
+        """Whether a network of ours synchronizes batch statistics in training; third-party modules
+        never do.
+        """
         return (
             self._update_statistics
             and isinstance(self.encoder, Network)
@@ -149,7 +155,9 @@ class LoadedEncoder(keras.layers.Layer):
         )
 
     def map_shape(self, side: int) -> tf.TensorShape:
-        """Returns the shape [None, H, W, D] of the maps of images of this side, px; traces the encoder."""
+        """Returns the shape [None, H, W, D] of the maps of images of this side, px; traces the
+        encoder.
+        """
         one = tf.TensorSpec(
             [1, side, side, 3]
         )  # third-party modules may know their sizes for a known batch alone
@@ -159,7 +167,9 @@ class LoadedEncoder(keras.layers.Layer):
     # Made on demand: a checkpoint would list a tf.function that is set as an attribute.
     @functools.cached_property
     def encode(self) -> Callable[[tf.Tensor], tf.Tensor]:
-        """Images uint8 [B, S, S, 3] -> feature maps float32 [B, H, W, D], in inference mode; compiled once."""
+        """Images uint8 [B, S, S, 3] -> feature maps float32 [B, H, W, D], in inference mode;
+        compiled once.
+        """
 
         def encode(images: tf.Tensor) -> tf.Tensor:
             return self(tf.image.convert_image_dtype(images, tf.float32))
@@ -168,7 +178,9 @@ class LoadedEncoder(keras.layers.Layer):
 
     @functools.cached_property
     def patch_latents(self) -> GridEncoder:
-        """Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D], each patch on its own; compiled."""
+        """Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D], each patch on its own;
+        compiled.
+        """
         if self.encoder is None:
             return tf.function(pixel_grid, autograph=False)
         return tf.function(functools.partial(encode_grid, self.vectors), autograph=False)
@@ -183,7 +195,9 @@ class LoadedEncoder(keras.layers.Layer):
 
     @property
     def held(self) -> list[tf.Variable | tf.Module]:
-        """What a SavedModel that calls it must track: its variables, or the third-party module with its tables."""
+        """What a SavedModel that calls it must track: its variables, or the third-party module with
+        its tables.
+        """
         saved_model = getattr(self.encoder, "resolved_object", None)  # of a layer that calls one
         return list(self.variables) if saved_model is None else [saved_model]
 
@@ -212,9 +226,11 @@ def load_patch_encoder(
       seed: of new weights.
       patch_size: side of the patches, px.
       precision: of a network; a SavedModel computes as it was exported.
-      xla: whether it shall be compiled by XLA. A module that XLA cannot compile gets `compiles` False.
+      xla: whether it shall be compiled by XLA. A module that XLA cannot compile gets `compiles`
+        False.
       signature: of a third-party SavedModel; '': its call.
-      endpoint: which output, pooled if it is a map; '': the default one, or the only one of vectors or maps.
+      endpoint: which output, pooled if it is a map; '': the default one, or the only one of vectors
+        or maps.
 
     Raises:
       ConfigError: if there is no such encoder, or it does not return features of such patches.
@@ -278,7 +294,8 @@ def load_feature_maps(
     norm: str = "auto",
     xla: bool = False,
 ) -> LoadedEncoder:
-    """Returns the encoder that --encoder names, with all its variables; call it in a strategy's scope.
+    """Returns the encoder that --encoder names, with all its variables; call it in a strategy's
+    scope.
 
     Args:
       text: any value of --encoder.
@@ -288,17 +305,20 @@ def load_feature_maps(
       seed: of new weights.
       precision: of a network; a SavedModel computes as it was exported.
       signature: of a third-party SavedModel; '': its call.
-      frozen_by: if it will be trained, the flag that would leave it as it is: one that cannot be trained is refused.
+      frozen_by: if it will be trained, the flag that would leave it as it is: one that cannot be
+        trained is refused.
       flag: that names the endpoint, for messages.
       vectors: whether the output may be vectors, which become maps of a single cell.
       update_statistics: see `LoadedEncoder`.
-      recompute: whether a network recomputes activations in the backward pass. Its card keeps the setting it has.
+      recompute: whether a network recomputes activations in the backward pass. Its card keeps the
+        setting it has.
       norm: of 'random' and 'pixels'; 'auto': what is usual for it.
-      xla: whether training shall be compiled by XLA. A module that XLA cannot compile gets `compiles` False.
+      xla: whether training shall be compiled by XLA. A module that XLA cannot compile gets
+        `compiles` False.
 
     Raises:
-      ConfigError: if there is no such encoder or endpoint, it does not take images of this size, or it cannot be
-        trained or recompute activations as asked for.
+      ConfigError: if there is no such encoder or endpoint, it does not take images of this size, or
+        it cannot be trained or recompute activations as asked for.
     """
     name = EncoderName.parse(text)
     endpoint = "feature_map" if name.kind == PIXELS else endpoint
@@ -344,7 +364,9 @@ def load_feature_maps(
 
 
 def _card(name: EncoderName, signature: str) -> EncoderCard | None:
-    """Returns the card of the module, if there is one. It is read first: a damaged one is refused before training."""
+    """Returns the card of the module, if there is one. It is read first: a damaged one is refused
+    before training.
+    """
     if name.kind == COPY:
         card = name.card("--encoder=random --backbone=NAME is a new network")
     else:
@@ -395,7 +417,9 @@ def _open(
 
 
 def saved_values(module: str, text: str) -> list[np.ndarray]:
-    """Returns the values of a module of ours, in the order of `Network.variables`; its graphs are not loaded."""
+    """Returns the values of a module of ours, in the order of `Network.variables`; its graphs are
+    not loaded.
+    """
     with third_party.refused(text, "its variables cannot be read"):
         reader = tf.train.load_checkpoint(os.path.join(module, "variables", "variables"))
         keys = [key for key in reader.get_variable_to_shape_map() if not key.startswith("_")]
@@ -421,7 +445,8 @@ def take_values(network: Network, values: Sequence[np.ndarray | tf.Variable], te
     """Assigns these values, in the order of `Network.variables`.
 
     Raises:
-      ConfigError: if they belong to another network. `text` is the value of --encoder, for the message.
+      ConfigError: if they belong to another network. `text` is the value of --encoder, for the
+        message.
     """
     if [(v.shape, v.dtype) for v in network.variables] != [(v.shape, v.dtype) for v in values]:
         raise ConfigError(

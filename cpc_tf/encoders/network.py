@@ -1,4 +1,6 @@
-"""The base class of encoders, networks from images of any size to feature maps and features; and grids of patches."""
+"""The base class of encoders, networks from images of any size to feature maps and features; and
+grids of patches.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,13 @@ from cpc_tf.encoders.networks import NETWORKS
 class Network(keras.Model):
     """Base of the encoders.
 
-    A subclass sets `feature_dim` and implements `endpoints`; `cpc_tf.encoders.networks` has the table of them.
+    A subclass sets `feature_dim` and implements `endpoints`; `cpc_tf.encoders.networks` has the
+    table of them.
 
     Args:
       config: an `EncoderConfig`: which network, and the options of its family.
-      precision: of convolutions and activations, 'float32', 'bfloat16' or 'float16'; parameters, statistics and
-        endpoints are float32.
+      precision: of convolutions and activations, 'float32', 'bfloat16' or 'float16'; parameters,
+        statistics and endpoints are float32.
     """
 
     feature_dim: int
@@ -30,11 +33,14 @@ class Network(keras.Model):
     def __init__(self, config: Settings, precision: str = "float32", name: str = "encoder"):
         super().__init__(name=name, dtype=policy(precision))
         self.config = config
-        # Not of `config`, which is in encoder.json: fine-tuning has a flag of its own, and an export sets it to False.
+        # Not of `config`, which is in encoder.json: fine-tuning has a flag of its own, and an
+        # export sets it to False.
         self.recompute = config.recompute
 
     def normalized(self) -> list[tuple[keras.layers.Layer, keras.layers.Layer]]:
-        """Returns the convolutions without bias whose output goes only to a norm, each with that norm."""
+        """Returns the convolutions without bias whose output goes only to a norm, each with that
+        norm.
+        """
         return []
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
@@ -45,12 +51,15 @@ class Network(keras.Model):
           training: whether batch norm uses the batch.
 
         Returns:
-          At least 'feature_map', [N, h, w, feature_dim], and its mean 'features', [N, feature_dim]. All float32.
+          At least 'feature_map', [N, h, w, feature_dim], and its mean 'features', [N, feature_dim].
+          All float32.
         """
         raise NotImplementedError
 
     def after(self, endpoint: str) -> Callable[..., tf.Tensor] | None:
-        """Returns what follows an endpoint: (its map [N, h, w, C], training) -> 'feature_map'; None if nothing does."""
+        """Returns what follows an endpoint: (its map [N, h, w, C], training) -> 'feature_map'; None
+        if nothing does.
+        """
         return None
 
     def call(
@@ -69,12 +78,14 @@ def make_encoder(config: EncoderConfig, precision: str = "float32") -> Network:
 def restore_kernel_norms(network: Network) -> None:
     """Scales kernels that grew before a norm back to the length of He's initialization.
 
-    A norm cancels the scale of its input (batch norm where it normalizes with the batch), so the gradient is
-    perpendicular to the kernel before it, and each step of training makes that kernel longer. A step of SGD then turns
-    it less, by the square of the growth, a step of Adam by the growth (van Laarhoven 2017, arXiv:1706.05350).
+    A norm cancels the scale of its input (batch norm where it normalizes with the batch), so the
+    gradient is perpendicular to the kernel before it, and each step of training makes that kernel
+    longer. A step of SGD then turns it less, by the square of the growth, a step of Adam by the
+    growth (van Laarhoven 2017, arXiv:1706.05350).
 
-    Scales the kernels of `Network.normalized` and the averaged statistics of batch norm with them. The outputs stay the
-    same but for the norms' epsilon. Kernels that weight decay made shorter stay: longer ones were no better.
+    Scales the kernels of `Network.normalized` and the averaged statistics of batch norm with them.
+    The outputs stay the same but for the norms' epsilon. Kernels that weight decay made shorter
+    stay: longer ones were no better.
     """
     for layer, norm in network.normalized():
         if isinstance(norm, Identity):
@@ -116,7 +127,8 @@ def patch_grid(images: tf.Tensor, patch: int, stride: int) -> tf.Tensor:
 
 
 def encode_grid(encode: Callable[[tf.Tensor], tf.Tensor], patches: tf.Tensor) -> tf.Tensor:
-    """Patches [B, R, C, P, P, 3], uint8 or float32 in [0, 1] -> latents float32 [B, R, C, D], each patch on its own.
+    """Patches [B, R, C, P, P, 3], uint8 or float32 in [0, 1] -> latents float32 [B, R, C, D], each
+    patch on its own.
 
     Args:
       encode: images float32 [N, P, P, 3] in [0, 1] -> features float32 [N, D].
@@ -128,7 +140,9 @@ def encode_grid(encode: Callable[[tf.Tensor], tf.Tensor], patches: tf.Tensor) ->
 
 
 def pixel_grid(patches: tf.Tensor) -> tf.Tensor:
-    """Patches uint8 [B, R, C, P, P, 3] -> their pixels, shrunk to 8x8 a patch, as one latent [B, 1, 1, R*C*192]."""
+    """Patches uint8 [B, R, C, P, P, 3] -> their pixels, shrunk to 8x8 a patch, as one latent [B, 1,
+    1, R*C*192].
+    """
     # [B*R*C, P, P, 3]
     flat = tf.cast(tf.reshape(patches, [-1, *patches.shape[3:]]), tf.float32) / 255.0
     small = tf.image.resize(flat, [_PIXEL_SIDE, _PIXEL_SIDE], antialias=True)

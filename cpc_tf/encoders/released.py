@@ -15,5 +15,7 @@ MODULE = (
 
 
 def directory_of(module: str) -> str:
-    """The directory of a released module by its name; any other path or handle, or one that exists, as it is."""
+    """The directory of a released module by its name; any other path or handle, or one that exists,
+    as it is.
+    """
     return module if os.path.exists(module) else _DIRECTORIES.get(module, module)

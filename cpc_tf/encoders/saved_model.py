@@ -1,4 +1,6 @@
-"""SavedModels may come from strangers: one whose graph reads or writes files is refused before anything of it runs."""
+"""SavedModels may come from strangers: one whose graph reads or writes files is refused before
+anything of it runs.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from cpc_tf.core.texts import listed
 
 TRUST = "CPC_TF_TRUST"  # environment variable; 1: load them all the same
 
-# Names of operations that read or write files, talk to other machines or call Python. No model of images needs them.
-# Those that save and restore variables or fill lookup tables are in ordinary SavedModels.
+# Names of operations that read or write files, talk to other machines or call Python. No model of
+# images needs them. Those that save and restore variables or fill lookup tables are in ordinary
+# SavedModels.
 _ACTS = re.compile(
     "ReadFile|WriteFile|MatchingFiles|FileSystem|ImmutableConst|PyFunc|Rpc|DataService|Debug|SummaryWriter|SummaryFile"
     "|SummaryDb|Reader|Record|TextLine|CSVDataset|LMDB|Sql|CacheDataset|Snapshot.|SaveDataset|LoadDataset"
@@ -26,7 +29,8 @@ _ACTS = re.compile(
 def check(directory: str, flag: str) -> None:
     """Raises ConfigError if the graph of a SavedModel can do more than compute.
 
-    It is no wall: what saves variables can be made to write elsewhere. SECURITY.md says what to load.
+    It is no wall: what saves variables can be made to write elsewhere. SECURITY.md says what to
+      load.
 
     Args:
       directory: of the SavedModel.

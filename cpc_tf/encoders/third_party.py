@@ -1,4 +1,6 @@
-"""Opens third-party encoders, SavedModels by their call or a signature and modules of TF1 format, and checks them."""
+"""Opens third-party encoders, SavedModels by their call or a signature and modules of TF1 format,
+and checks them.
+"""
 
 from __future__ import annotations
 
@@ -35,21 +37,25 @@ def open_encoder(
 
     Args:
       name: of the kind MODULE or GRAPH.
-      signature: of a SavedModel; '': its call, else 'serving_default' or its only one, in TF1 format 'default'.
-      endpoint: which output is wanted; '': the default output. Of a TF1 graph it may be a tensor by its name there, as
-        'encoder/relu:0', or 'before:OUTPUT', the map that an output is pooled from.
+      signature: of a SavedModel; '': its call, else 'serving_default' or its only one, in TF1
+        format 'default'.
+      endpoint: which output is wanted; '': the default output. Of a TF1 graph it may be a tensor by
+        its name there, as 'encoder/relu:0', or 'before:OUTPUT', the map that an output is pooled
+        from.
       side: of the images, px.
       flag: that names the endpoint, for messages.
       trainable: whether its variables shall be trained, if it has some that can be.
 
     Returns:
-      A layer that maps images float32 [B, side, side, 3] in the range `name.pixels` to an output, or all by name.
+      A layer that maps images float32 [B, side, side, 3] in the range `name.pixels` to an output,
+      or all by name.
 
     Raises:
       ConfigError: if there is no such module, signature or layer, or it takes other images.
     """
     text = name.text
-    # By default TF-Hub keeps modules below the common temporary folder, where any user can put one under its name.
+    # By default TF-Hub keeps modules below the common temporary folder, where any user can put one
+    # under its name.
     os.environ.setdefault("TFHUB_CACHE_DIR", os.path.join(cache_folder(), "tfhub"))
     with refused(text, "cannot be loaded as a TF-Hub module"):
         directory = hub.resolve(name.module)
@@ -110,13 +116,16 @@ def why_untrainable(layer: keras.layers.Layer) -> str:
 
 
 class Signature(keras.layers.Layer):
-    """A signature of a SavedModel, frozen: images in the range that it takes -> its outputs by name.
+    """A signature of a SavedModel, frozen: images in the range that it takes -> its outputs by
+    name.
 
     Attributes:
-      resolved_object: the SavedModel, as hub.KerasLayer has it, which takes no modules of TF1 format.
+      resolved_object: the SavedModel, as hub.KerasLayer has it, which takes no modules of TF1
+        format.
 
     Raises:
-      ConfigError: if there is no such signature, or it takes something else than images of this size.
+      ConfigError: if there is no such signature, or it takes something else than images of this
+        size.
     """
 
     def __init__(self, module: Any, signature: str, text: str, side: int, pixels: str):
@@ -213,7 +222,8 @@ def refused(text: str, what: str) -> Iterator[None]:
         yield
     except RunEnded:
         raise
-    # TensorFlow documents no types: IndexError, KeyError, AttributeError, protobuf's DecodeError and others occur.
+    # TensorFlow documents no types: IndexError, KeyError, AttributeError, protobuf's DecodeError
+    # and others occur.
     except Exception as error:
         # which Keras appends
         lines = str(error).partition("Call arguments received")[0].strip().splitlines()
@@ -290,10 +300,12 @@ def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) ->
 def compiles(
     function: Callable[[tf.Tensor], tf.Tensor], trained: Sequence[tf.Variable], side: int, text: str
 ) -> bool:
-    """Whether XLA can compile a module; warns, with the reason, if it cannot. Nothing is run or changed.
+    """Whether XLA can compile a module; warns, with the reason, if it cannot. Nothing is run or
+    changed.
 
     Args:
-      function: images float32 [2, side, side, 3] -> a tensor, with variables of the current strategy.
+      function: images float32 [2, side, side, 3] -> a tensor, with variables of the current
+        strategy.
       trained: the variables whose gradients are computed.
       side: px.
       text: the value of --encoder, for the warning.

@@ -1,4 +1,6 @@
-"""What the counts of a test say: how much a share of few images tells, and what became of each class."""
+"""What the counts of a test say: how much a share of few images tells, and what became of each
+class.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ _QUANTILE = 1.959964  # of the normal distribution at 97.5 %
 def interval(right: float, of: float) -> tuple[float, float]:
     """Returns the ends of the 95 % interval of a share, from 0 to 1, after Wilson 1927.
 
-    For few images it is close to 95 % where the usual one, the share plus or minus two standard errors, is too
-    narrow (Brown, Cai and DasGupta 2001).
+    For few images it is close to 95 % where the usual one, the share plus or minus two standard
+    errors, is too narrow (Brown, Cai and DasGupta 2001).
     """
     share = right / of
     square = _QUANTILE**2 / of
@@ -29,8 +31,8 @@ def interval(right: float, of: float) -> tuple[float, float]:
 def effective_count(groups: np.ndarray) -> float:
     """Returns how many independent images are worth as much as these: Kish's effective sample size.
 
-    Images of one group, such as copies, are right or wrong together, so a group counts once. Groups of equal sizes
-    give their number, single images give n.
+    Images of one group, such as copies, are right or wrong together, so a group counts once. Groups
+    of equal sizes give their number, single images give n.
 
         effective_count(np.array([0, 0, 0, 1, 1, 1]))  # 2.0
 
@@ -47,7 +49,9 @@ def percent(share: float, of: int) -> str:
 
 
 def whole_percents(low: float, high: float) -> tuple[int, int]:
-    """Returns the ends of an interval in whole percents, rounded outward, so that it holds all that it held before."""
+    """Returns the ends of an interval in whole percents, rounded outward, so that it holds all that
+    it held before.
+    """
     return math.floor(100 * low + 1e-9), math.ceil(100 * high - 1e-9)
 
 
@@ -63,7 +67,8 @@ def share_text(share: float, of: int, effective: float = 0.0) -> str:
     Args:
       share: from 0 to 1.
       of: how many images.
-      effective: how many independent ones they are worth, on which the interval is based; 0: all of them.
+      effective: how many independent ones they are worth, on which the interval is based; 0: all of
+        them.
     """
     independent = effective or of
     if of <= 0 or independent >= MANY:
@@ -94,7 +99,9 @@ def caution(of: int, accuracy: bool = True) -> str:
 
 
 class ClassCount(NamedTuple):
-    """The images of a class in a test, those that were predicted to be of it, and those that were both."""
+    """The images of a class in a test, those that were predicted to be of it, and those that were
+    both.
+    """
 
     name: str
     tested: int

@@ -1,4 +1,6 @@
-"""Applies a function to batches on all replicas of a strategy, and encodes a dataset once, to train on features."""
+"""Applies a function to batches on all replicas of a strategy, and encodes a dataset once, to train
+on features.
+"""
 
 from __future__ import annotations
 
@@ -26,33 +28,37 @@ def on_replicas(
 ) -> Callable[..., Any]:
     """Returns a function of batches that divides their rows among all replicas.
 
-    A batch is filled up with copies of its last row until each replica has a power of two of rows, so that few programs
-    serve all batches; with XLA, on a TPU, of several processes, or if `fixed`, until it has `rows`, so that one does.
-    Several processes call it with the same batches; each computes the rows of its own replicas, see `own_images`, and
-    gets all rows.
+    A batch is filled up with copies of its last row until each replica has a power of two of rows,
+    so that few programs serve all batches; with XLA, on a TPU, of several processes, or if `fixed`,
+    until it has `rows`, so that one does. Several processes call it with the same batches; each
+    computes the rows of its own replicas, see `own_images`, and gets all rows.
 
     Args:
-      function: structures of tensors [rows, ...] -> a structure of tensors [rows, ...]; called in replica context.
+      function: structures of tensors [rows, ...] -> a structure of tensors [rows, ...]; called in
+        replica context.
       strategy: its replicas compute.
       rows: of a replica at a time, at most.
       xla: 'auto', 'on' or 'off': whether XLA compiles the function, as --xla.
       fixed: whether the function is always called with `rows`.
 
     Returns:
-      The same function of tensors [n, ...], for any n up to rows * replicas; it raises ValueError if there are more.
+      The same function of tensors [n, ...], for any n up to rows * replicas; it raises ValueError
+      if there are more.
     """
     replicas = strategy.num_replicas_in_sync
     if wants_xla(xla, strategy):
         function = jit(function)
         fixed = True
-    # On a TPU each number of rows would compile for minutes; several processes decode by the place in a whole batch.
+    # On a TPU each number of rows would compile for minutes; several processes decode by the place
+    # in a whole batch.
     fixed = (
         fixed
         or isinstance(strategy, tf.distribute.TPUStrategy)
         or own_images(strategy, rows) is not None
     )
 
-    # Of partials TensorFlow knows that each is another function; else it would warn that one is traced time and again.
+    # Of partials TensorFlow knows that each is another function; else it would warn that one is
+    # traced time and again.
     run = tf.function(functools.partial(_run, function, strategy), autograph=False)
 
     def apply(*batch):
@@ -78,9 +84,11 @@ def on_replicas(
 
 
 def own_images(strategy: tf.distribute.Strategy, rows: int) -> Select:
-    """Returns which images this process computes, by their places in all batches, of `rows` a replica; None: all.
+    """Returns which images this process computes, by their places in all batches, of `rows` a
+    replica; None: all.
 
-    The pixels of the others need not be there: the first process computes the first rows of each batch, and so on.
+    The pixels of the others need not be there: the first process computes the first rows of each
+    batch, and so on.
     """
     processes = len(cluster.addresses(strategy))
     if processes < 2:
@@ -91,7 +99,8 @@ def own_images(strategy: tf.distribute.Strategy, rows: int) -> Select:
 
 
 def _run(function: Callable[..., Any], strategy: tf.distribute.Strategy, *parts: Any) -> Any:
-    # Not `function` itself: of a compiled tf.function, strategy.run would compile all replicas as one.
+    # Not `function` itself: of a compiled tf.function, strategy.run would compile all replicas as
+    # one.
     outputs = strategy.run(lambda *rows: function(*rows), parts)
     return tf.nest.map_structure(lambda values: strategy.gather(values, axis=0), outputs)
 
@@ -113,7 +122,8 @@ def encode_dataset(
     """The first `count` examples of batches of {field, 'label'}, encoded.
 
     Args:
-      encode: patches uint8 [B, R, C, P, P, 3], or whatever the field holds, -> latents [B, R, C, D].
+      encode: patches uint8 [B, R, C, P, P, 3], or whatever the field holds, -> latents [B, R, C,
+        D].
       title: begins a line of progress now and then; empty: none.
 
     Raises:
@@ -168,10 +178,12 @@ def feature_batches(
     shard: tuple[int, int] = (0, 1),
     per_batch: int | None = None,
 ) -> tf.data.Dataset:
-    """Returns shuffled batches without end, each example once an epoch; steps and arguments as in `pipeline.batches`.
+    """Returns shuffled batches without end, each example once an epoch; steps and arguments as in
+    `pipeline.batches`.
 
     Returns:
-      {'latents': float32 [per_batch, R, C, D], 'label': of the same kind as the features'}, static shapes.
+      {'latents': float32 [per_batch, R, C, D], 'label': of the same kind as the features'}, static
+      shapes.
     """
     with tf.device("/cpu:0"):  # where tf.data gathers them
         latents = tf.constant(features.latents)

@@ -1,4 +1,6 @@
-"""What differs between single-label and multi-label images: loss, metrics and scores of a classifier."""
+"""What differs between single-label and multi-label images: loss, metrics and scores of a
+classifier.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,15 @@ class LabelKind(abc.ABC):
         groups: np.ndarray | None = None,
         inflation: float = 1.0,
     ) -> dict[str, float]:
-        """Returns the scores of a test; `groups` and `inflation` widen an interval, see `scores.score`."""
+        """Returns the scores of a test; `groups` and `inflation` widen an interval, see
+        `scores.score`.
+        """
 
     @abc.abstractmethod
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns logits [M, K] and labels int64 [M] of choices among K, to calibrate: the softmax is a probability."""
+        """Returns logits [M, K] and labels int64 [M] of choices among K, to calibrate: the softmax
+        is a probability.
+        """
 
     @abc.abstractmethod
     def rows(
@@ -72,7 +78,9 @@ class LabelKind(abc.ABC):
         return next(iter(self.score_names))
 
     def titled(self, result: Mapping[str, Any], phase: str = "") -> list[tuple[str, str]]:
-        """Returns (title, value) of the scores of a result.json, or of one of its phases, as people read them."""
+        """Returns (title, value) of the scores of a result.json, or of one of its phases, as people
+        read them.
+        """
         of_all = {"tested": tested(result), "effective": result.get("effective", 0.0)}
         scores = {**of_all, **(result["phases"][phase] if phase else result)}
         return [
@@ -264,7 +272,9 @@ def tested(result: Mapping[str, Any]) -> int:
 
 
 def independent(result: Mapping[str, Any]) -> float:
-    """Returns how many independent images a result.json was tested on, see `counts.effective_count`; 0: unknown."""
+    """Returns how many independent images a result.json was tested on, see
+    `counts.effective_count`; 0: unknown.
+    """
     effective = result.get("effective")
     return effective if isinstance(effective, (int, float)) and effective > 0 else tested(result)
 

@@ -13,7 +13,9 @@ _MOST = 2**26  # how many numbers these have at most
 
 
 def normalized(features: np.ndarray, centre: np.ndarray | None = None) -> np.ndarray:
-    """Returns float32 features [N, D] minus their mean (or `centre`, [D]), of length 1: products are cosines."""
+    """Returns float32 features [N, D] minus their mean (or `centre`, [D]), of length 1: products
+    are cosines.
+    """
     centred = features - (features.mean(0) if centre is None else centre)
     return (centred / (np.linalg.norm(centred, axis=1, keepdims=True) + 1e-12)).astype(np.float32)
 
@@ -21,7 +23,9 @@ def normalized(features: np.ndarray, centre: np.ndarray | None = None) -> np.nda
 def nearest_neighbour_accuracy(
     features: np.ndarray, labels: np.ndarray, neighbours: int = 10
 ) -> float | None:
-    """Top-1 of a leave-one-out vote of neighbours by cosine among features [N, D]; None if one is not finite."""
+    """Top-1 of a leave-one-out vote of neighbours by cosine among features [N, D]; None if one is
+    not finite.
+    """
     if not np.isfinite(features).all():
         return None
     features = normalized(features)
@@ -39,9 +43,11 @@ def nearest_others(
     query_ids: Sequence[Any],
     ids: Sequence[Any],
 ) -> list[list[tuple[int, float]]]:
-    """Returns (index, cosine) of the nearest features of each query, the query's own image left out.
+    """Returns (index, cosine) of the nearest features of each query, the query's own image left
+    out.
 
-    The nearest comes first, among equals the first in the list. The mean of the features is subtracted before.
+    The nearest comes first, among equals the first in the list. The mean of the features is
+    subtracted before.
 
     Args:
       queries: float32 [Q, D].
@@ -64,7 +70,8 @@ def repeats(
     kinds: np.ndarray | None = None,
     compared: np.ndarray | None = None,
 ) -> list[tuple[int, int, float]]:
-    """Returns (index, index of the most similar earlier one, cosine) where that is at least `least`, best first.
+    """Returns (index, index of the most similar earlier one, cosine) where that is at least
+    `least`, best first.
 
     Without all those in the first place, one of each group remains.
 
@@ -95,12 +102,14 @@ def repeats(
 
 
 def farthest_first(features: np.ndarray, count: int, chosen: Sequence[int] = ()) -> list[int]:
-    """Returns `count` indices, each farthest from those before it: few images that stand for all (Gonzalez 1985).
+    """Returns `count` indices, each farthest from those before it: few images that stand for all
+    (Gonzalez 1985).
 
     Args:
       features: normalized, [N, D].
       count: how many, at most those that are there.
-      chosen: indices that are chosen already, such as labelled images. None: the first is nearest to the mean.
+      chosen: indices that are chosen already, such as labelled images. None: the first is nearest
+        to the mean.
     """
     distance = np.full(len(features), np.inf)  # squared, to the nearest chosen one
 

@@ -24,7 +24,8 @@ def predictions_csv(
 ) -> str:
     """Returns predictions.csv: file, its class, the predicted class, probability of the prediction.
 
-    The classes of a multi-label image are separated by semicolons, `cat;dog`, and so are their probabilities.
+    The classes of a multi-label image are separated by semicolons, `cat;dog`, and so are their
+    probabilities.
 
     Args:
       names: of the images, [N].

@@ -14,7 +14,8 @@ _PIECE = 8192  # examples
 
 
 def guesses(logits: np.ndarray) -> np.ndarray:
-    """Returns the predicted class of each row of logits [N, classes], int64 [N]: -1 if they are not all finite.
+    """Returns the predicted class of each row of logits [N, classes], int64 [N]: -1 if they are not
+    all finite.
 
     Of equal logits the first class is predicted. All figures of a result use this rule.
     """
@@ -26,17 +27,20 @@ def score(
 ) -> dict[str, float]:
     """Scores logits [N, classes] against labels [N]; float64 inside.
 
-    An example whose logits are not all finite is wrong; the loss is not finite, either, and says so.
+    An example whose logits are not all finite is wrong; the loss is not finite, either, and says
+    so.
 
     Args:
       logits, labels: of the test.
       groups: [N]; the interval counts the examples of a group once. None: all are independent.
-      inflation: how much larger the variance of the accuracy is than that of a test on as many examples.
+      inflation: how much larger the variance of the accuracy is than that of a test on as many
+        examples.
 
     Returns:
       top1: accuracy, from 0 to 1.
       top1_low, top1_high: its 95 % interval, see `interval`.
-      effective: how many independent examples they are worth, see `effective_count`; only if that is fewer.
+      effective: how many independent examples they are worth, see `effective_count`; only if that
+        is fewer.
       top5: part of the examples whose label is among the best five; only of six classes or more.
       right, tested: how many examples are right, and of how many.
       class_mean: mean of the accuracies of the classes that occur.
@@ -45,14 +49,17 @@ def score(
     """
 
     def judged(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns whether an example's logits are finite, the label's rank and its log-probability: [N] each."""
+        """Returns whether an example's logits are finite, the label's rank and its log-probability:
+        [N] each.
+        """
         logits = logits.astype(np.float64)
         finite = np.isfinite(logits).all(1)
         with np.errstate(invalid="ignore"):
             shifted = logits - logits.max(1, keepdims=True)
             log_probabilities = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
         label_logits = logits[np.arange(len(labels)), labels][:, None]
-        # The label's rank among the classes. Of equal logits the first class comes first, as in `guesses`.
+        # The label's rank among the classes. Of equal logits the first class comes first, as in
+        # `guesses`.
         is_before = np.arange(logits.shape[1]) < labels[:, None]
         rank = (logits > label_logits).sum(1) + ((logits == label_logits) & is_before).sum(1)
         return finite, rank, log_probabilities[np.arange(len(labels)), labels]
@@ -88,14 +95,19 @@ def pieces(count: int) -> list[slice]:
 
 
 def multi_label_score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """Scores multi-label logits [N, classes] against labels [N, classes] of 0 and 1; float64 inside.
+    """Scores multi-label logits [N, classes] against labels [N, classes] of 0 and 1; float64
+    inside.
 
-    An example whose logits are not all finite ranks last; the loss is not finite, either, and says so.
+    An example whose logits are not all finite ranks last; the loss is not finite, either, and says
+    so.
 
     Returns:
-      map: mean of the average precision over the classes that some images have and others have not, from 0 to 1.
-      map_chance: what a random order of the images is expected to have: the frequencies of the classes.
-      classes_left_out: number of the other classes: any order has all images of such a class first, or none.
+      map: mean of the average precision over the classes that some images have and others have not,
+        from 0 to 1.
+      map_chance: what a random order of the images is expected to have: the frequencies of the
+        classes.
+      classes_left_out: number of the other classes: any order has all images of such a class first,
+        or none.
       micro_f1: F1 of all pairs of image and class together, at a probability of 0.5.
       tested: number of images.
       loss: mean sigmoid cross-entropy over images and classes.
@@ -121,7 +133,8 @@ def multi_label_score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float
 
 
 def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
-    """Returns the sum over thresholds of precision times the increase of recall, as scikit-learn does.
+    """Returns the sum over thresholds of precision times the increase of recall, as scikit-learn
+    does.
 
     Args:
       scores: [N]; equal ones are one threshold.
@@ -146,10 +159,11 @@ def probabilities(logits: np.ndarray, temperature: float = 1.0) -> np.ndarray:
 
 
 def fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the temperature that minimizes the cross-entropy of logits [N, C] against labels [N], 0.05 to 20.
+    """Returns the temperature that minimizes the cross-entropy of logits [N, C] against labels [N],
+    0.05 to 20.
 
-    It is raised until the mean confidence is at most (right + 1) / (N + 2), Laplace's rule of succession. So a
-    classifier that made no error in a few examples is not certain.
+    It is raised until the mean confidence is at most (right + 1) / (N + 2), Laplace's rule of
+    succession. So a classifier that made no error in a few examples is not certain.
     """
 
     def losses(logits: np.ndarray, labels: np.ndarray, inverse: float) -> np.ndarray:  # [N]
@@ -191,12 +205,14 @@ def fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
 
 
 def expected_calibration_error(shares: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
-    """Returns the mean distance between confidence and accuracy, from 0 to 1 (equation 3 of Guo et al.).
+    """Returns the mean distance between confidence and accuracy, from 0 to 1 (equation 3 of Guo et
+    al.).
 
     Args:
       shares: probabilities [N, C]; the largest of an example is its confidence.
       labels: [N].
-      bins: of equal width between 0 and 1, (low, high]; each counts as many times as it has examples.
+      bins: of equal width between 0 and 1, (low, high]; each counts as many times as it has
+        examples.
     """
     confidence = shares.max(1)
     right = shares.argmax(1) == labels
@@ -216,9 +232,10 @@ def calibration(
       temperature: that of `fitted_temperature`.
 
     Returns:
-      'held_out' as given, 'temperature' (1 if there is none), whether it is 'fitted', and the expected calibration
-      error on the test without it, 'ece_before', and with it, 'ece', on how many labels, 'tested'. With it the
-      predictions have the mean probability 'confidence', and this part of them is right: 'right'.
+      'held_out' as given, 'temperature' (1 if there is none), whether it is 'fitted', and the
+      expected calibration error on the test without it, 'ece_before', and with it, 'ece', on how
+      many labels, 'tested'. With it the predictions have the mean probability 'confidence', and
+      this part of them is right: 'right'.
     """
     shares = probabilities(logits, temperature or 1.0)
     before, after = (

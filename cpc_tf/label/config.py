@@ -1,10 +1,12 @@
-"""Gives images their classes in the browser: few well chosen labels, from which a classifier learns at once.
+"""Gives images their classes in the browser: few well chosen labels, from which a classifier learns
+at once.
 
     cpc-tf label --pictures=my_pictures --labels=labels.csv
 
-A page on this machine alone shows images to label next, how good a classifier of the labels so far is, labels that
-may be slips, and commands for what comes next. Each label is in the table before the next one is given, so that the
-program may be stopped at any time; the same command goes on. Features are computed once and kept in the cache.
+A page on this machine alone shows images to label next, how good a classifier of the labels so far
+is, labels that may be slips, and commands for what comes next. Each label is in the table before
+the next one is given, so that the program may be stopped at any time; the same command goes on.
+Features are computed once and kept in the cache.
 """
 
 from __future__ import annotations

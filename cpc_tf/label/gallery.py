@@ -28,8 +28,8 @@ class Gallery(NamedTuple):
       images: names relative to the folder, and paths.
       features: float32 [M, D], a file of the cache, which may have rows of other images.
       rows: int64 [N]: the row of each image.
-      directions: float32 [N, R], of length 1: the features in their first principal components, so that the product of
-        two is nearly the cosine of `neighbours.nearest_others`.
+      directions: float32 [N, R], of length 1: the features in their first principal components, so
+        that the product of two is nearly the cosine of `neighbours.nearest_others`.
       broken: {name: why it cannot be read}.
     """
 
@@ -50,9 +50,11 @@ class Gallery(NamedTuple):
 
 
 def open_gallery(encoder: Encoder, folder: str, batch_size: int, tell: Tell) -> Gallery:
-    """Returns the images of a folder with their features; those that are not in the cache are computed.
+    """Returns the images of a folder with their features; those that are not in the cache are
+    computed.
 
-    The memory does not grow with the number of images, but for 512 bytes each. An interrupted computation goes on.
+    The memory does not grow with the number of images, but for 512 bytes each. An interrupted
+    computation goes on.
 
     Args:
       encoder: whose features.
@@ -82,7 +84,9 @@ def open_gallery(encoder: Encoder, folder: str, batch_size: int, tell: Tell) -> 
 
 
 def directions(gallery: Gallery) -> np.ndarray:
-    """Returns `Gallery.directions`, in one pass for the mean, one for the covariance and one for the projection."""
+    """Returns `Gallery.directions`, in one pass for the mean, one for the covariance and one for
+    the projection.
+    """
     count = len(gallery.rows)
     mean = sum(block.sum(0, dtype=np.float64) for block in gallery.blocks()) / count
     covariance = sum((block - mean).T @ (block - mean) for block in gallery.blocks())

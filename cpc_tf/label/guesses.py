@@ -1,4 +1,6 @@
-"""What a classifier of the labels so far says: guesses for all images, its accuracy, labels that may be slips."""
+"""What a classifier of the labels so far says: guesses for all images, its accuracy, labels that
+may be slips.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ MORE = 50  # labels of the forecast
 # part of held-out guesses that must be right for more like these to be selected; of how many
 SURE = 0.9
 ENOUGH = 30
-# Times as probable as the label another class must be for the label to count as a likely slip, and the accuracy on
-# held-out labels below which none does.
+# Times as probable as the label another class must be for the label to count as a likely slip, and
+# the accuracy on held-out labels below which none does.
 DOUBT = 20
 GOOD = 0.75
 
@@ -36,7 +38,8 @@ class Labelled(NamedTuple):
       classes: their names, in the order of the numbers.
       labels: int64 [n], or multi-label float32 [n, classes] of 0 and 1.
       by_person: bool [n]: whether the label is no accepted guess.
-      sampled: bool [n]: whether the image is of the random sample, so that no choice may depend on its label.
+      sampled: bool [n]: whether the image is of the random sample, so that no choice may depend on
+        its label.
       drawn: bool [n]: whether the image was drawn at random, and the label is no accepted guess.
     """
 
@@ -79,7 +82,8 @@ def labelled(
     labels = rows
     if not multi_label:
         labels = rows.argmax(1) if len(classes) else np.zeros(0, np.int64)
-    # Guesses are accepted where they are sure, so what is left of the sample would be the hard part of it.
+    # Guesses are accepted where they are sure, so what is left of the sample would be the hard part
+    # of it.
     drawn = np.isin(indices, random_sample.drawn(sample, indices[by_person]))
     return Labelled(indices, [*classes], labels, by_person, np.isin(indices, sample), drawn)
 
@@ -95,9 +99,9 @@ class Guesses(NamedTuple):
     Attributes:
       classes: names.
       shares: float32 [N, classes]: probabilities, of multi-label classes each for itself.
-      margins: float32 [N]: how sure a classifier is that learned nothing from the random sample, 0 to 1: its first
-        probability minus the second; of multi-label classes twice the distance of the least sure one from one half.
-        None if that one has only one class.
+      margins: float32 [N]: how sure a classifier is that learned nothing from the random sample, 0
+        to 1: its first probability minus the second; of multi-label classes twice the distance of
+        the least sure one from one half. None if that one has only one class.
     """
 
     classes: list[str]
@@ -106,7 +110,8 @@ class Guesses(NamedTuple):
 
 
 def guess(gallery: Gallery, given: Labelled, strength: float = logistic.USUAL) -> Guesses | None:
-    """Trains the classifier on labels of people and applies it to all images; None while there is only one class.
+    """Trains the classifier on labels of people and applies it to all images; None while there is
+    only one class.
 
     Args:
       gallery: the images.
@@ -145,16 +150,18 @@ class Figures(NamedTuple):
     Attributes:
       labels: how many labels of people it learned from.
       sample: how many of them, of images drawn at random, it was tested on.
-      accuracy, low, high: 0 to 1, and the 95 % interval; None of too few, and of multi-label classes, which have the
-        mean average precision in the sentence alone.
+      accuracy, low, high: 0 to 1, and the 95 % interval; None of too few, and of multi-label
+        classes, which have the mean average precision in the sentence alone.
       sentence, forecast: for people.
-      slips: (index, number of the class that the others suggest, its probability), the most doubtful first; None where
-        the classifier is not good enough to see them.
-      strength: of the classifier that guesses, see `logistic.fit`: the validated one, or the usual one if that is less.
-        Weaker regularization is more accurate, but a classifier of all labels is then surer than those of the folds,
-        whose mean is taken: on Imagenette with 72 labels, of guesses of 89 % on average 81 % were right.
+      slips: (index, number of the class that the others suggest, its probability), the most
+        doubtful first; None where the classifier is not good enough to see them.
+      strength: of the classifier that guesses, see `logistic.fit`: the validated one, or the usual
+        one if that is less. Weaker regularization is more accurate, but a classifier of all labels
+        is then surer than those of the folds, whose mean is taken: on Imagenette with 72 labels, of
+        guesses of 89 % on average 81 % were right.
       temperature: of the probabilities, see `calibrated`.
-      level: the probability from which on guesses are likely right, see `sure_from`; None if there is none.
+      level: the probability from which on guesses are likely right, see `sure_from`; None if there
+        is none.
     """
 
     labels: int
@@ -250,7 +257,8 @@ def calibrated(shares: np.ndarray, temperature: float, multi_label: bool) -> np.
 
 
 def held_out_guesses(shares: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the probabilities of what is guessed and whether it is right: one an image, multi-label any number.
+    """Returns the probabilities of what is guessed and whether it is right: one an image,
+    multi-label any number.
 
     Args:
       shares: [n, classes], by classifiers that did not learn these labels.
@@ -263,11 +271,13 @@ def held_out_guesses(shares: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray
 
 
 def sure_from(shares: np.ndarray, right: np.ndarray) -> float | None:
-    """Returns the least probability from which on held-out guesses were right in `SURE` of the cases.
+    """Returns the least probability from which on held-out guesses were right in `SURE` of the
+    cases.
 
-    None if fewer than `ENOUGH` guesses show that. On 2,000 photographs of Imagenette with 48 to 240 labels, 91 to 99 %
-    of all guesses as sure as that were right (two encoders, 26 draws, 89 % in the worst); the sum of their
-    probabilities expected 80 to 98 %. Where few labels make 40 to 60 % of all guesses right, mostly none is so sure.
+    None if fewer than `ENOUGH` guesses show that. On 2,000 photographs of Imagenette with 48 to 240
+    labels, 91 to 99 % of all guesses as sure as that were right (two encoders, 26 draws, 89 % in
+    the worst); the sum of their probabilities expected 80 to 98 %. Where few labels make 40 to 60 %
+    of all guesses right, mostly none is so sure.
 
     Args:
       shares: float [n], of what is guessed.
@@ -281,12 +291,14 @@ def sure_from(shares: np.ndarray, right: np.ndarray) -> float | None:
 
 
 def likely_slips(shares: np.ndarray, labels: np.ndarray, by_person: np.ndarray) -> list[int] | None:
-    """Returns the rows whose labels may be slips, the most doubtful first; None if fewer than `GOOD` are right.
+    """Returns the rows whose labels may be slips, the most doubtful first; None if fewer than
+    `GOOD` are right.
 
-    On 2,000 photographs of Imagenette with 48 to 240 labels, of which one in twenty was wrong, 89 % of what is listed
-    were slips, and 90 % of the slips were listed; without wrong ones, 1 of 100 labels. There the classifier named 75
-    to 99 % of held-out labels. With an encoder with which it named 40 to 70 %, half of what this ratio lists was right,
-    and half of the slips were not listed.
+    On 2,000 photographs of Imagenette with 48 to 240 labels, of which one in twenty was wrong, 89 %
+    of what is listed were slips, and 90 % of the slips were listed; without wrong ones, 1 of 100
+    labels. There the classifier named 75 to 99 % of held-out labels. With an encoder with which it
+    named 40 to 70 %, half of what this ratio lists was right, and half of the slips were not
+    listed.
 
     Args:
       shares: [n, classes], by classifiers that did not learn these labels.

@@ -1,7 +1,9 @@
-"""Which images to label next: those that stand for many others, later those that the classifier is least sure of.
+"""Which images to label next: those that stand for many others, later those that the classifier is
+least sure of.
 
-One in four is of a random sample, on which alone the accuracy is stated: on images that were chosen because they are
-hard it would be up to fifty points too low (docs/notebook/2026-11-27-label.md). No choice depends on the sample.
+One in four is of a random sample, on which alone the accuracy is stated: on images that were chosen
+because they are hard it would be up to fifty points too low (docs/notebook/2026-11-27-label.md). No
+choice depends on the sample.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Pool(NamedTuple):
     Attributes:
       directions: float32 [N, R], of length 1.
       labelled: indices of those with a label.
-      margins: float [N]: the probability of the first guess minus that of the second; None before there are guesses.
+      margins: float [N]: the probability of the first guess minus that of the second; None before
+        there are guesses.
       taken: indices of further images that are not to be chosen.
     """
 
@@ -51,7 +54,9 @@ def at_random(pool: Pool, count: int, seed: int) -> list[int]:
 
 
 def farthest(pool: Pool, count: int, seed: int) -> list[int]:
-    """Returns images each of which is farthest from those before it, as `cpc-tf embed --to_label` chooses them."""
+    """Returns images each of which is farthest from those before it, as `cpc-tf embed --to_label`
+    chooses them.
+    """
     return farthest_first(pool.directions, min(count, len(pool.free)), pool.labelled.tolist())
 
 
@@ -63,9 +68,11 @@ def least_sure(pool: Pool, count: int, seed: int) -> list[int]:
 
 
 def typical(pool: Pool, count: int, seed: int) -> list[int]:
-    """Returns the most typical image of each of the largest clusters without a label (Hacohen et al. 2022).
+    """Returns the most typical image of each of the largest clusters without a label (Hacohen et
+    al. 2022).
 
-    There are as many clusters as labels, and `count` more. Typical is what is similar to its neighbours in the cluster.
+    There are as many clusters as labels, and `count` more. Typical is what is similar to its
+    neighbours in the cluster.
     """
     free = pool.free
     if len(free) <= count:
@@ -95,7 +102,8 @@ def typical(pool: Pool, count: int, seed: int) -> list[int]:
 def unsure_and_apart(pool: Pool, count: int, seed: int) -> list[int]:
     """Returns images of small margins that are unlike each other (after Zhdanov 2019).
 
-    The least sure ones are clustered, weighted by how unsure they are; one of each cluster is chosen.
+    The least sure ones are clustered, weighted by how unsure they are; one of each cluster is
+    chosen.
     """
     candidates = np.array(least_sure(pool, _CANDIDATES * count, seed), np.int64)
     if pool.margins is None or len(candidates) <= count:
@@ -116,7 +124,8 @@ def unsure_and_apart(pool: Pool, count: int, seed: int) -> list[int]:
 def choose(
     pool: Pool, sample: np.ndarray, labels: int, count: int, seed: int
 ) -> tuple[list[int], str]:
-    """Returns typical images up to `COVERING` labels, then unsure ones that are unlike each other; and which it was.
+    """Returns typical images up to `COVERING` labels, then unsure ones that are unlike each other;
+    and which it was.
 
     Of the studied orders this one was better than chance at each number of labels (studies/label).
 

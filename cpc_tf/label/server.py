@@ -1,4 +1,6 @@
-"""The page's server: it answers on 127.0.0.1 alone, to who knows the token, and serves images by their number."""
+"""The page's server: it answers on 127.0.0.1 alone, to who knows the token, and serves images by
+their number.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,8 @@ class Page:
         return response(environ, start_response)
 
     def _answer(self, request: Request) -> Response:
-        # Another host would be a page that leads here by DNS rebinding; another origin a page that is open beside this.
+        # Another host would be a page that leads here by DNS rebinding; another origin a page that
+        # is open beside this.
         host = request.headers.get("Host", "")
         if not _HERE.fullmatch(host):
             raise Refused(403, "this page is at 127.0.0.1")
@@ -191,7 +194,9 @@ class Page:
 
 
 def serve(page: Page, port: int) -> Server:
-    """Returns a server on 127.0.0.1 that is not yet started. Raises ConfigError if the port is taken."""
+    """Returns a server on 127.0.0.1 that is not yet started. Raises ConfigError if the port is
+    taken.
+    """
     try:
         return Server("127.0.0.1", port, page, _Handler)
     except (OSError, SystemExit) as error:  # werkzeug exits where a port is taken
@@ -208,7 +213,9 @@ class Server(ThreadedWSGIServer):
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
 
     def run(self) -> None:
-        """Answers until a signal comes, which werkzeug's own `serve_forever` would take for a usual end."""
+        """Answers until a signal comes, which werkzeug's own `serve_forever` would take for a usual
+        end.
+        """
         try:
             socketserver.BaseServer.serve_forever(self)
         finally:

@@ -1,4 +1,6 @@
-"""What the page asks for and what it changes: the labels, the images to label next, the state of the classifier."""
+"""What the page asks for and what it changes: the labels, the images to label next, the state of
+the classifier.
+"""
 
 from __future__ import annotations
 
@@ -80,13 +82,15 @@ class Session:
         self._remarks: list[str] = []
         self._page = ""
         self._seen = -math.inf
-        # Images that were shown and not labelled: others come first. Those of the random sample come again at once.
+        # Images that were shown and not labelled: others come first. Those of the random sample
+        # come again at once.
         self._put_off: set[int] = set()
         self._gone: set[int] = set()  # images whose file is no longer there
         self._last_shown: list[int] = []
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        # States of the labels are numbered: the one that is wanted, and those that guesses and figures are of.
+        # States of the labels are numbered: the one that is wanted, and those that guesses and
+        # figures are of.
         self._wanted = int(bool(self.table.of))
         self._guessed = 0
         self._measured = 0
@@ -150,7 +154,8 @@ class Session:
           NotWritten: the table cannot be written.
 
         Returns:
-          The new state, with "class": how the class is spelled, and "gone": which of the images are no longer there.
+          The new state, with "class": how the class is spelled, and "gone": which of the images are
+          no longer there.
         """
         there = [i for i in indices if self.is_there(i)]
         with self._lock:
@@ -213,8 +218,8 @@ class Session:
     def next(self, count: int) -> dict[str, Any]:
         """The unlabelled images that are best labelled next.
 
-        Those of the random sample that were shown and not labelled are among them: without them the accuracy could not
-        be stated any more, since the others would be no random sample.
+        Those of the random sample that were shown and not labelled are among them: without them the
+        accuracy could not be stated any more, since the others would be no random sample.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._guessed == self._wanted, _PATIENCE)
@@ -246,7 +251,9 @@ class Session:
         return order.choose(pool, self._sample, len(labelled), count, seed)
 
     def like(self, index: int, count: int) -> dict[str, Any]:
-        """The unlabelled images nearest to one, and the class that they may have: its own, or its guess if sure."""
+        """The unlabelled images nearest to one, and the class that they may have: its own, or its
+        guess if sure.
+        """
         cosines = self.gallery.directions @ self.gallery.directions[index]
         taken = self._labelled() | {index}
         near = self._there(
@@ -268,7 +275,9 @@ class Session:
         return {"pictures": self._pictures(indices[start : start + count]), "total": len(indices)}
 
     def slips(self) -> dict[str, Any]:
-        """Images whose label the classifier of the others doubts, the most doubtful first, and why none is listed."""
+        """Images whose label the classifier of the others doubts, the most doubtful first, and why
+        none is listed.
+        """
         with self._lock:
             figures = self._figures
             classes = self._guesses.classes if self._guesses else []
@@ -309,7 +318,9 @@ class Session:
         return {"pictures": pictures}
 
     def map(self) -> dict[str, Any]:
-        """Places of at most 2,000 images, the labelled ones among them, those that are alike near each other."""
+        """Places of at most 2,000 images, the labelled ones among them, those that are alike near
+        each other.
+        """
         with self._lock:
             if self._map is None:
                 where = embedding_map.places(
@@ -367,7 +378,9 @@ class Session:
             self._renew()
 
     def is_there(self, index: int) -> bool:
-        """Returns whether the file of an image is there. One that is not leaves the page until it is there again."""
+        """Returns whether the file of an image is there. One that is not leaves the page until it
+        is there again.
+        """
         is_there = os.path.isfile(self.gallery.pictures.paths[index])
         with self._lock:
             if is_there == (index in self._gone):  # it has changed
@@ -393,7 +406,9 @@ class Session:
                 yield f"{pair} are one class for the tasks; rename one to join them"
 
     def _spelled(self, name: str, classes: Sequence[str]) -> str:
-        """Returns the class among these that the tasks would take for the same as `name`; `name` if there is none."""
+        """Returns the class among these that the tasks would take for the same as `name`; `name` if
+        there is none.
+        """
         alike = (each for each in classes if names.key(each) == names.key(name))
         return name if name in classes else next(alike, name)
 
@@ -404,7 +419,9 @@ class Session:
         self._changed.notify_all()
 
     def _work(self) -> None:
-        """Computes guesses, then figures, whenever labels have changed; labels that change meanwhile come first."""
+        """Computes guesses, then figures, whenever labels have changed; labels that change
+        meanwhile come first.
+        """
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._measured < self._wanted)
@@ -468,7 +485,8 @@ class Session:
         ]
 
     def _judged(self, pictures: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-        """Adds how probable a class is for each image, "chance", and whether that is "likely" enough to be selected.
+        """Adds how probable a class is for each image, "chance", and whether that is "likely"
+        enough to be selected.
 
         Held-out guesses tell it; without them no chance is told.
         """
@@ -490,7 +508,9 @@ class Session:
         return pictures
 
     def _shares(self, guessed: Guesses, index: int) -> np.ndarray:
-        """Returns the probabilities of the classes of an image, calibrated once there are held-out guesses."""
+        """Returns the probabilities of the classes of an image, calibrated once there are held-out
+        guesses.
+        """
         shares = guessed.shares[index]
         if self._figures is None:
             return shares

@@ -1,4 +1,6 @@
-"""The table of labels on the disk: written after each change, edits by others kept, undone without end."""
+"""The table of labels on the disk: written after each change, edits by others kept, undone without
+end.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class Label(NamedTuple):
 
     Attributes:
       classes: none of them: 'no class'.
-      by: who gave it: PERSON, what another program wrote, or MODEL for a guess that a person accepted.
+      by: who gave it: PERSON, what another program wrote, or MODEL for a guess that a person
+        accepted.
     """
 
     classes: tuple[str, ...]
@@ -37,10 +40,11 @@ Change = Mapping[str, Optional[Label]]  # {picture: its label; None: no label}
 class LabelTable:
     """The labels of the images of a folder in a CSV file.
 
-    Rows that name no image, other columns, the order of rows, the separator and the ends of lines stay as they are.
-    If another program changes the file, what it wrote counts; if one removes it, the labels stay and the next change
-    writes them. Several processes can change one table, on one machine or on several: each reads what the others wrote
-    and writes its own change under a lock, the file PATH.lock.
+    Rows that name no image, other columns, the order of rows, the separator and the ends of lines
+    stay as they are. If another program changes the file, what it wrote counts; if one removes it,
+    the labels stay and the next change writes them. Several processes can change one table, on one
+    machine or on several: each reads what the others wrote and writes its own change under a lock,
+    the file PATH.lock.
 
     Args:
       path: the file, which need not exist.
@@ -86,7 +90,8 @@ class LabelTable:
         """Gives labels to images, and writes the file.
 
         Raises:
-          ConfigError: a class cannot have this name, or another program wrote a file that is no table.
+          ConfigError: a class cannot have this name, or another program wrote a file that is no
+            table.
           NotWritten: the file cannot be written; the labels are as before.
         """
         with self._locked():

@@ -20,7 +20,8 @@ MOMENTUM = 0.9  # of SGD, as in CPC v1
 
 
 class LinearClassifier(keras.Model):
-    """Batch norm without scale, unless `norm` is False, a 1x1 convolution to the logits, and their mean over the grid.
+    """Batch norm without scale, unless `norm` is False, a 1x1 convolution to the logits, and their
+    mean over the grid.
 
     Without the norm these are the logits of the mean latent, as in CPC v1.
     """
@@ -38,7 +39,8 @@ class LinearClassifier(keras.Model):
 
 
 class LinearTraining(Trainee):
-    """Trains a `LinearClassifier`. Of Adam the paper states only the rate; the rest is Keras' default.
+    """Trains a `LinearClassifier`. Of Adam the paper states only the rate; the rest is Keras'
+    default.
 
     Args:
       config: settings of the run.
@@ -90,10 +92,12 @@ class LinearTraining(Trainee):
         """Tests finite batches of {'patches' or 'latents', 'label'}.
 
         Args:
-          by_channel: whether patches are also shown three times, each time with one channel, as colour dropping does.
+          by_channel: whether patches are also shown three times, each time with one channel, as
+            colour dropping does.
 
         Returns:
-          Logits [N, classes], labels and, if asked for, the mean logits [N, classes] of the three channels.
+          Logits [N, classes], labels and, if asked for, the mean logits [N, classes] of the three
+          channels.
         """
 
         def logits(batch: dict[str, tf.Tensor]) -> tf.Tensor:

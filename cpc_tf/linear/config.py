@@ -3,7 +3,8 @@
     cpc-tf linear --preset=photos/linear --encoder=runs/photos/small/hub \\
       --workdir=runs/photos/small/linear
 
-Leaves in its workdir result.json, table.txt and linear.png, and the baselines' runs in random/ and pixels/.
+Leaves in its workdir result.json, table.txt and linear.png, and the baselines' runs in random/ and
+pixels/.
 """
 
 import dataclasses
@@ -89,14 +90,17 @@ class ProbeConfig(Settings):
 
 
 AS_ENCODER = "encoder"
-# In result.json: the scores of the mean logits of each picture's three channels, each shown alone, as colour dropping
-# does in the training. The scores beside it are of images in colours that neither encoder nor classifier has seen.
+# In result.json: the scores of the mean logits of each picture's three channels, each shown alone,
+# as colour dropping does in the training. The scores beside it are of images in colours that
+# neither encoder nor classifier has seen.
 BY_CHANNEL = "by_channel"
 
 
 @dataclasses.dataclass(frozen=True)
 class ProbeAugmentConfig(AugmentConfig):
-    """The augmentation, by default that of the encoder's pre-training: "the same data pipeline" (appendix B)."""
+    """The augmentation, by default that of the encoder's pre-training: "the same data pipeline"
+    (appendix B).
+    """
 
     augment: str = setting(
         AS_ENCODER,

@@ -1,4 +1,6 @@
-"""linear.png: accuracies as bars, and the training images that the encoders place nearest to some test images."""
+"""linear.png: accuracies as bars, and the training images that the encoders place nearest to some
+test images.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ def neighbours(
     policy: Policy,
     data: catalog.Pair,
 ) -> Neighbours:
-    """Finds the neighbours of evenly spaced images by cosine similarity of the mean latents of an encoder.
+    """Finds the neighbours of evenly spaced images by cosine similarity of the mean latents of an
+    encoder.
 
     The encoder sees the images as the classifier's test shows them after training with `policy`.
 
@@ -89,7 +92,8 @@ def draw(
     rows: int = 6,
     count: int = 4,
 ) -> bytes:
-    """Returns a PNG of the accuracies, and of `rows` test images of different classes with `count` neighbours each.
+    """Returns a PNG of the accuracies, and of `rows` test images of different classes with `count`
+    neighbours each.
 
     Args:
       results: {title of an encoder: its result.json}.
@@ -146,7 +150,9 @@ def draw(
 
 
 def _are_alike(label: np.ndarray, other: np.ndarray) -> bool:
-    """Returns whether two labels are the same; if they are multi-label, whether they have a class in common."""
+    """Returns whether two labels are the same; if they are multi-label, whether they have a class
+    in common.
+    """
     if label.ndim == 0:
         return label == other
     return np.any(label * other > 0) or not np.any(label + other)

@@ -1,4 +1,6 @@
-"""The linear protocol (appendix B): trains a classifier on a frozen encoder, and one on each of two baselines."""
+"""The linear protocol (appendix B): trains a classifier on a frozen encoder, and one on each of two
+baselines.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ from cpc_tf.training.session import open_run
 from cpc_tf.training.strategy import is_chief, replica_batches, wants_xla
 from cpc_tf.training.workdir import Workdir
 
-# The paper's batch and length on all of ImageNet. So few steps as 400 are enough for a linear layer on 80 labels.
+# The paper's batch and length on all of ImageNet. So few steps as 400 are enough for a linear layer
+# on 80 labels.
 USUAL = UsualTraining(batch=512, epochs=200, least_steps=400)
 # titles in table and image, beside PIXELS
 ENCODER = "encoder"
@@ -44,10 +47,11 @@ RANDOM = "random encoder"
 
 
 def linear(config: LinearConfig) -> dict[str, Any]:
-    """Trains and tests the classifiers, prints a table of them, and returns the result on the encoder.
+    """Trains and tests the classifiers, prints a table of them, and returns the result on the
+    encoder.
 
-    Of several workers, only the chief draws, writes and prints. What is finished is not tested again: a classifier's
-    result is read, and the table of a whole run.
+    Of several workers, only the chief draws, writes and prints. What is finished is not tested
+    again: a classifier's result is read, and the table of a whole run.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
@@ -56,7 +60,8 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     neighbours_of = {}
     chief = is_chief(config.training.strategy)
 
-    @functools.cache  # first called inside a run: workers of a cluster must set up their devices before
+    # first called inside a run: workers of a cluster must set up their devices before
+    @functools.cache
     def data() -> catalog.Pair:
         pair = catalog.open_pair(config.data, config.probe.test_split)
         if chief:
@@ -101,7 +106,9 @@ def _draw(
     neighbours_of: dict[str, picture.Neighbours],
     data: catalog.Pair,
 ) -> None:
-    """Draws the neighbours by each encoder, a map of test images by the first one's features, and its predictions."""
+    """Draws the neighbours by each encoder, a map of test images by the first one's features, and
+    its predictions.
+    """
     from cpc_tf.drawing import map as embedding_map  # here: a training does not need Matplotlib
     from cpc_tf.drawing import predictions as sheet
 
@@ -119,7 +126,9 @@ def _draw(
 def _finished(
     config: LinearConfig, settings_of: dict[str, LinearConfig], data: Callable[[], catalog.Pair]
 ) -> dict[str, dict[str, Any]]:
-    """Returns the results of all classifiers if the run has all of them and their table, written last; else {}."""
+    """Returns the results of all classifiers if the run has all of them and their table, written
+    last; else {}.
+    """
     path = os.path.join(config.workdir, "table.txt")
     if not tf.io.gfile.exists(path) or not Workdir(config, "linear").result(_is_whole):
         return {}
@@ -141,7 +150,9 @@ def _is_whole(result: dict[str, Any]) -> bool:
 
 
 def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
-    """Returns {title: settings} of the encoder's classifier and, unless it is a baseline itself, of the baselines'."""
+    """Returns {title: settings} of the encoder's classifier and, unless it is a baseline itself, of
+    the baselines'.
+    """
     settings_of = {ENCODER: config}
     name = EncoderName.parse(config.probe.encoder)
     if config.probe.baselines and not name.is_new:
@@ -165,10 +176,12 @@ def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
 def train_and_test(
     config: LinearConfig, data: Callable[[], catalog.Pair]
 ) -> tuple[dict[str, Any], picture.Neighbours | None]:
-    """Trains and tests one classifier on `data()`; a finished one is neither trained nor tested again.
+    """Trains and tests one classifier on `data()`; a finished one is neither trained nor tested
+    again.
 
     Returns:
-      Its result, which is also in result.json, and the neighbours by its encoder; None of raw pixels.
+      Its result, which is also in result.json, and the neighbours by its encoder; None of raw
+      pixels.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
@@ -292,7 +305,9 @@ def _trained(
 
 
 def geometry_of(config: LinearConfig) -> GeometryConfig:
-    """Returns how images are cut into patches: by the flags, or by the module's encoder.json and --nomirror."""
+    """Returns how images are cut into patches: by the flags, or by the module's encoder.json and
+    --nomirror.
+    """
     if config.probe.geometry_from == "flags":
         return GeometryConfig(**vars(config.geometry))
     geometry = card_of(config).geometry

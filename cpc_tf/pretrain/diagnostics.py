@@ -21,8 +21,8 @@ def sample_latents(latents: tf.Tensor, batch_size: int, first: tf.Tensor | int =
       first: the index of the first of the B images there.
 
     Returns:
-      [N, D] with N at most SAMPLE; zeros where the latent is of another image. So the samples of all parts of a batch
-      add up to that of the batch.
+      [N, D] with N at most SAMPLE; zeros where the latent is of another image. So the samples of
+      all parts of a batch add up to that of the batch.
     """
     per_image = latents.shape[1:-1].num_elements()  # latents of an image
     every = max(1, batch_size * per_image // SAMPLE)
@@ -41,13 +41,15 @@ def latent_statistics(sample: tf.Tensor) -> dict[str, tf.Tensor]:
       sample: [N, D], float32.
 
     Returns:
-      'feature_std': root of (mean variance / mean square) over the sample, from 0 (all equal) to 1 (centred);
-      'effective_rank': participation ratio (sum e)^2 / sum e^2 of the covariance's eigenvalues, 1 to min(N, D).
+      'feature_std': root of (mean variance / mean square) over the sample, from 0 (all equal) to 1
+      (centred); 'effective_rank': participation ratio (sum e)^2 / sum e^2 of the covariance's
+      eigenvalues, 1 to min(N, D).
     """
     centred = sample - tf.reduce_mean(sample, 0, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred))
     square = tf.reduce_mean(tf.square(sample))
-    # The Gram matrix has the covariance's non-zero eigenvalues: its trace and squared norm are their sums.
+    # The Gram matrix has the covariance's non-zero eigenvalues: its trace and squared norm are
+    # their sums.
     gram = native.matmul(centred[None], centred[None])[0]
     rank = tf.math.divide_no_nan(tf.square(tf.linalg.trace(gram)), tf.reduce_sum(tf.square(gram)))
     return {"feature_std": tf.sqrt(tf.math.divide_no_nan(variance, square)), "effective_rank": rank}
@@ -66,7 +68,8 @@ HEALTHY = {"feature_std": 0.3, "effective_rank": 1.5}
 def healthy(config: PretrainConfig) -> dict[str, float]:
     """Returns {metric: where its healthy range begins} of a run that has trained for a while.
 
-    The accuracy of CPC is that of finding a patch among all of a group's images; ten times chance is healthy.
+    The accuracy of CPC is that of finding a patch among all of a group's images; ten times chance
+    is healthy.
     """
     if config.objective.objective != "cpc":
         return HEALTHY

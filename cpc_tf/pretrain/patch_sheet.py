@@ -33,7 +33,9 @@ CELLS = 8  # along a side of an image whose structure is measured
 
 
 def write_once(config: PretrainConfig, source: Source) -> None:
-    """Writes patches.png of an image with much structure into a run's directory, unless the file exists."""
+    """Writes patches.png of an image with much structure into a run's directory, unless the file
+    exists.
+    """
     if tf.io.gfile.exists(os.path.join(config.workdir, "patches.png")):
         return
     with optional_picture(os.path.join(config.workdir, "patches.png")) as path:
@@ -64,7 +66,8 @@ def whole_image(config: PretrainConfig, source: Source, picture: int) -> np.ndar
 
 
 def draw(config: PretrainConfig, whole: np.ndarray, draws: int = DRAWS) -> np.ndarray:
-    """Draws an image, its patches, augmented draws of them, and each used operation alone: uint8 [H, W, 3].
+    """Draws an image, its patches, augmented draws of them, and each used operation alone: uint8
+    [H, W, 3].
 
     Args:
       config: geometry, augmentation and seed.
@@ -110,7 +113,9 @@ def _uncropped(config: PretrainConfig) -> GeometryConfig:
 
 
 def _outlined(whole: np.ndarray, geometry: GeometryConfig, framed: int, height: int) -> np.ndarray:
-    """Returns the image, uint8 [height, height, 3], with its patches outlined and one framed; paler where cropped."""
+    """Returns the image, uint8 [height, height, 3], with its patches outlined and one framed; paler
+    where cropped.
+    """
     start = (geometry.resize - geometry.image_size) // 2
     pale = whole // 2 + 128
     inside = slice(start, start + geometry.image_size)
@@ -137,7 +142,9 @@ def _outlined(whole: np.ndarray, geometry: GeometryConfig, framed: int, height: 
 def extremes(
     config: AugmentConfig, side: int, names: Container[str] = OPERATIONS
 ) -> dict[str, augment.Recipe]:
-    """Returns {title: a recipe of two patches}: each primitive at both ends of its range, each step in two draws."""
+    """Returns {title: a recipe of two patches}: each primitive at both ends of its range, each step
+    in two draws.
+    """
     idle = augment.idle(2, side)
     policy = config.policy
     recipes = {}
@@ -157,7 +164,9 @@ def extremes(
 
 
 def _structure(image: np.ndarray) -> float:
-    """Returns how much there is to see in an image [H, W, 3]: large shapes, details in most places, and colours."""
+    """Returns how much there is to see in an image [H, W, 3]: large shapes, details in most places,
+    and colours.
+    """
     side = min(image.shape[:2]) // CELLS
     cells = (
         image[: CELLS * side, : CELLS * side]

@@ -34,7 +34,8 @@ PROBE_ROWS = 64
 
 
 def pretrain(config: PretrainConfig) -> dict:
-    """Runs or resumes a pre-training run, prints where it is, and returns its result, which is also in result.json.
+    """Runs or resumes a pre-training run, prints where it is, and returns its result, which is also
+    in result.json.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
@@ -155,7 +156,9 @@ def _make_encode(
     geometry: GeometryConfig,
     every: int,
 ):
-    """Returns a function that gives the mean latents float32 [N, D] of each `every`-th image, and the labels [N]."""
+    """Returns a function that gives the mean latents float32 [N, D] of each `every`-th image, and
+    the labels [N].
+    """
     strategy = training.strategy
 
     def mean_latents(patches: tf.Tensor) -> tf.Tensor:

@@ -34,7 +34,8 @@ class Pretraining(Trainee):
       images: in the dataset, for an objective that remembers each; 0: it is none.
 
     Raises:
-      ConfigError: if the batch cannot be divided among the replicas, or --initial_encoder does not fit.
+      ConfigError: if the batch cannot be divided among the replicas, or --initial_encoder does not
+        fit.
     """
 
     def __init__(
@@ -106,7 +107,9 @@ class Pretraining(Trainee):
 
     @property
     def batch_specs(self) -> dict[str, tf.TensorSpec]:
-        """The batch of a replica: its views, uint8, and with an `INDEXED` objective the 'index' of each, int64."""
+        """The batch of a replica: its views, uint8, and with an `INDEXED` objective the 'index' of
+        each, int64.
+        """
         views = {
             name: tf.TensorSpec([self.rows, *shape], tf.uint8)
             for name, shape in self._shapes.items()
@@ -167,8 +170,9 @@ class Pretraining(Trainee):
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Computes the gradients of a loss that compares images of several parts.
 
-        Embeds part after part, computes the loss and its gradients with respect to all embeddings, and embeds the parts
-        again to go back from there to the weights (Gao et al. 2021, arXiv:2101.06983).
+        Embeds part after part, computes the loss and its gradients with respect to all embeddings,
+        and embeds the parts again to go back from there to the weights (Gao et al. 2021,
+        arXiv:2101.06983).
         """
         parts = self.numerics.accumulate
         (views,) = in_parts([view], parts)
@@ -211,7 +215,9 @@ def _given(views: dict[str, Any]) -> Any:
 def _refuse_replicas(
     kind: type[Objective], model: Objective, strategy: tf.distribute.Strategy, flag: str
 ) -> None:
-    """Raises ConfigError if each replica would compute from its own images what is of the whole batch."""
+    """Raises ConfigError if each replica would compute from its own images what is of the whole
+    batch.
+    """
     replicas = strategy.num_replicas_in_sync
     of_each = ""
     if kind.of_whole_batch() and not kind.EXCHANGES:
@@ -231,7 +237,8 @@ def _refuse_replicas(
 
 
 def build_model(config: PretrainConfig, images: int = 0, train_steps: int = 0) -> Objective:
-    """Returns the objective's model with all its variables, initialized from `config.training.seed`.
+    """Returns the objective's model with all its variables, initialized from
+    `config.training.seed`.
 
     Without the number of `images` in the dataset and the length of the run it is one for an export.
     """
@@ -261,10 +268,12 @@ def build_model(config: PretrainConfig, images: int = 0, train_steps: int = 0) -
 def initialize(encoder: Network, module: str) -> None:
     """Gives an encoder the weights of --initial_encoder, one of our modules.
 
-    The outputs stay the module's. Kernels before a norm get the length of new ones, so that they learn as fast.
+    The outputs stay the module's. Kernels before a norm get the length of new ones, so that they
+    learn as fast.
 
     Raises:
-      ConfigError: there is no such module, it learned from labels, or it is another network than the run's.
+      ConfigError: there is no such module, it learned from labels, or it is another network than
+        the run's.
     """
     with renamed("encoder", "initial_encoder"):
         directory = directory_of(module)

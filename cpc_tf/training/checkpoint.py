@@ -12,7 +12,8 @@ from absl import logging
 from cpc_tf.core.files import reason, writing
 from cpc_tf.core.settings import ConfigError
 
-# Errors of reading a half-written or damaged checkpoint. A bucket that is out of reach for a moment is none of them.
+# Errors of reading a half-written or damaged checkpoint. A bucket that is out of reach for a moment
+# is none of them.
 _DAMAGE = (
     tf.errors.DATA_LOSS,
     tf.errors.NOT_FOUND,
@@ -25,8 +26,8 @@ _DAMAGE = (
 class Checkpoints:
     """The checkpoints of a run, `WORKDIR/checkpoints/step_00001000.*`.
 
-    TensorFlow writes a checkpoint's data under temporary names, renames them and writes the index last: a step without
-    an index was never finished. All tensors carry checksums.
+    TensorFlow writes a checkpoint's data under temporary names, renames them and writes the index
+    last: a step without an index was never finished. All tensors carry checksums.
 
     Args:
       workdir: the run's directory; may be a gs:// path.
@@ -55,7 +56,8 @@ class Checkpoints:
 
         Args:
           step: its step.
-          worker: the index of this process. A collective: every process must call it; only 0, the chief, leaves files.
+          worker: the index of this process. A collective: every process must call it; only 0, the
+            chief, leaves files.
         """
         if worker:  # containers often give all processes the same id
             scratch = os.path.join(self.directory, f"worker_{worker}", "step")
@@ -73,7 +75,9 @@ class Checkpoints:
             self._remove(old)
 
     def read_first(self, steps: Iterable[int], read: Callable[[int], None]) -> int | None:
-        """Reads the first of these steps that is whole and returns it, else None. Warns of each damaged one."""
+        """Reads the first of these steps that is whole and returns it, else None. Warns of each
+        damaged one.
+        """
         for step in steps:
             try:
                 read(step)
@@ -88,7 +92,8 @@ class Checkpoints:
         return None
 
     def restore(self, preferred: Collection[int] = ()) -> int | None:
-        """Restores the newest whole checkpoint and returns its step; None if there are no checkpoints.
+        """Restores the newest whole checkpoint and returns its step; None if there are no
+        checkpoints.
 
         Args:
           preferred: steps to try before all others.

@@ -107,7 +107,9 @@ class TrainingConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class LabelledTrainingConfig(TrainingConfig):
-    """For tasks that learn from labels: without a batch size or a length, both follow from the number of images."""
+    """For tasks that learn from labels: without a batch size or a length, both follow from the
+    number of images.
+    """
 
     batch_size: int = count(
         0,

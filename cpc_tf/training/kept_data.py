@@ -1,4 +1,6 @@
-"""A run keeps its data: all its processes have the same, and a resume finds those that it began with."""
+"""A run keeps its data: all its processes have the same, and a resume finds those that it began
+with.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def keep_data(
     Args:
       workdir: of the run.
       strategy: of the run.
-      splits: {flag: what its split holds, if there is one}. The first one tells the range of 16-bit values.
+      splits: {flag: what its split holds, if there is one}. The first one tells the range of 16-bit
+        values.
 
     Raises:
       ConfigError: the processes of the run have different data, or it began with others.
@@ -82,7 +85,8 @@ def keep_data(
 
 
 def keep_intensity_range(workdir: Workdir, range_now: tuple[float, float] | None) -> None:
-    """Records the values that are black and white in images of more than 8 bits, before the run begins.
+    """Records the values that are black and white in images of more than 8 bits, before the run
+    begins.
 
     Raises:
       ConfigError: the run began with another range. A run without a record used the upper 8 bits.
@@ -139,7 +143,9 @@ def differences(before: Mapping[str, Inventory], now: Mapping[str, Inventory]) -
 
 
 def _changed_files(pairs: Mapping[str, tuple[Inventory, Inventory]]) -> list[str]:
-    """Describes the changes in all splits together: an image more may move others from one to the other."""
+    """Describes the changes in all splits together: an image more may move others from one to the
+    other.
+    """
     olds = _placed({flag: one["files"] for flag, (one, _) in pairs.items()})
     news = _placed({flag: other["files"] for flag, (_, other) in pairs.items()})
     (marked,) = {pair[1]["marked"] for pair in pairs.values()}
@@ -171,7 +177,9 @@ def _changed_files(pairs: Mapping[str, tuple[Inventory, Inventory]]) -> list[str
 
 
 def _placed(splits: Mapping[str, Mapping[str, Sequence]]) -> dict[str, tuple[list[str], int, str]]:
-    """Returns {file: (flags of its splits, bytes, mark)}; a split without labels does not hide those of another."""
+    """Returns {file: (flags of its splits, bytes, mark)}; a split without labels does not hide
+    those of another.
+    """
     placed = {}
     for flag, files in splits.items():
         for name, (size, mark) in files.items():

@@ -1,4 +1,6 @@
-"""The training loop: device loops of steps, records and checkpoints, whatever is trained; and where a run resumes."""
+"""The training loop: device loops of steps, records and checkpoints, whatever is trained; and where
+a run resumes.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ class Outcome(NamedTuple):
     """The end of a training."""
 
     step: int  # of the weights
-    last: Record  # of that step, as metrics.jsonl has it: the same whether the run was killed after it or not
+    # of that step, as metrics.jsonl has it: the same whether the run was killed after it or not
+    last: Record
     records: Sequence[Record]  # of all sessions, as metrics.jsonl has them, ascending by 'step'
     seconds: float  # of all sessions
 
@@ -62,24 +65,27 @@ def train(
 ) -> Outcome:
     """Trains up to `train_steps`. The start is decided in this order:
 
-    1. The newest whole checkpoint is restored, see `resume`. A run that has ended there, by its records or at
-       `train_steps`, returns its last record and trains nothing; another one resumes.
+    1. The newest whole checkpoint is restored, see `resume`. A run that has ended there, by its
+       records or at `train_steps`, returns its last record and trains nothing; another one resumes.
     2. Without a checkpoint, the run begins from scratch: with the values that the trainee has.
 
     Args:
       make_dataset: (first step, input context) -> infinite per-replica batches from that step on.
       watch: called with each record; may return a warning to print.
-      evaluate: called every `evaluate_every` steps (0: never) and at the end; its metrics join the record.
+      evaluate: called every `evaluate_every` steps (0: never) and at the end; its metrics join the
+        record.
       evaluate_every: steps at whose multiples a record ends.
-      ended: called with all records, at the start and after each; whether the training ends before `train_steps`.
-      between: called with the step before the first one and after every `between_every` steps but the last, to change
-        variables that the checkpoint holds. A run that goes on from such a step calls it again, since the run may have
-        ended there before and been made longer; with the same variables it must do the same.
+      ended: called with all records, at the start and after each; whether the training ends before
+        `train_steps`.
+      between: called with the step before the first one and after every `between_every` steps but
+        the last, to change variables that the checkpoint holds. A run that goes on from such a step
+        calls it again, since the run may have ended there before and been made longer; with the
+        same variables it must do the same.
 
     Raises:
       Diverged: the message names the last good checkpoint.
-      Stopped: after SIGTERM or SIGINT, with a checkpoint of the step that was under way. Before the first record there
-        is nothing to save, and a signal ends the run as it does elsewhere.
+      Stopped: after SIGTERM or SIGINT, with a checkpoint of the step that was under way. Before the
+        first record there is nothing to save, and a signal ends the run as it does elsewhere.
     """
     # The start.
     checkpoints = Checkpoints(workdir.path, trainee.checkpoint, config.keep_checkpoints)
@@ -190,7 +196,8 @@ def resume(
 ) -> int:
     """Restores a checkpoint, prepares the directory and returns the step. The order of preference:
 
-    1. the newest whole checkpoint whose metrics were recorded: the steps after it are trained again;
+    1. the newest whole checkpoint whose metrics were recorded: the steps after it are trained
+    again;
     2. the newest whole one;
     3. none: the step is 0.
 
@@ -285,7 +292,9 @@ def describe_changes(
 
 
 def _resources(progress: Progress, batch_size: int, seconds: float) -> Record:
-    """Returns the speed and the time of the run, `seconds` of it in sessions before, and what this process has used."""
+    """Returns the speed and the time of the run, `seconds` of it in sessions before, and what this
+    process has used.
+    """
     resources = {
         "images_per_second": progress.rate * batch_size,
         "wall_seconds": seconds + progress.seconds,
@@ -310,7 +319,8 @@ def _device_loop(trainee: Trainee, measured: bool) -> Callable:
     def run(iterator, count: tf.Tensor) -> tuple[dict[str, tf.Tensor], _Origin]:
         """Runs `count` steps without returning to Python and returns the means of their metrics.
 
-        'waiting' is the share of the time in which a step had ended and the batch of the next one was not ready.
+        'waiting' is the share of the time in which a step had ended and the batch of the next one
+        was not ready.
         """
         totals = {name: tf.zeros([]) for name in trainee.reported}
         began = _clock() if measured else None
@@ -321,7 +331,8 @@ def _device_loop(trainee: Trainee, measured: bool) -> Callable:
         for number in tf.range(count):
             element = next(iterator)
             if measured:
-                # On GPUs the host is ahead: this waits for the step before while the next is already under way.
+                # On GPUs the host is ahead: this waits for the step before while the next is
+                # already under way.
                 ready = strategy.experimental_local_results(element["ready"])[-1]
                 waited += tf.maximum(ready - _clock(after=last), 0)
             metrics = strategy.run(step, element["batch"])
@@ -346,7 +357,9 @@ def _device_loop(trainee: Trainee, measured: bool) -> Callable:
 
 
 def _timed(dataset: tf.data.Dataset, measured: bool) -> tf.data.Dataset:
-    """Returns {'batch': the dataset's element} and, if `measured`, 'ready': the time at which it was ready."""
+    """Returns {'batch': the dataset's element} and, if `measured`, 'ready': the time at which it
+    was ready.
+    """
     return dataset.map(lambda *batch: {"batch": batch, **({"ready": _clock()} if measured else {})})
 
 
@@ -384,7 +397,9 @@ def _where(strategy: tf.distribute.Strategy, before: int, origin: _Origin) -> st
 
 
 def _longest_wait(strategy: tf.distribute.Strategy, share: float) -> tuple[float, str]:
-    """Returns the largest share of waiting of all processes and, of several, the words that name its process."""
+    """Returns the largest share of waiting of all processes and, of several, the words that name
+    its process.
+    """
     hosts = cluster.addresses(strategy)
     if not hosts:
         return share, ""
@@ -394,7 +409,9 @@ def _longest_wait(strategy: tf.distribute.Strategy, share: float) -> tuple[float
 
 
 def _not_finite(variables: Sequence[tf.Variable]) -> str | None:
-    """Returns the name of a variable whose norm is not finite: its values are not, or too large to be squared."""
+    """Returns the name of a variable whose norm is not finite: its values are not, or too large to
+    be squared.
+    """
     for variable in variables:
         if variable.dtype.is_floating and not math.isfinite(tf.norm(tf.cast(variable, tf.float32))):
             return variable.name
@@ -418,7 +435,8 @@ def _show(progress: Progress, record: Record, warning: str | None) -> None:
 def refuse_divergence(
     scores: Record, config: Settings, rates: Sequence[str] = ("learning_rate",)
 ) -> None:
-    """Raises Diverged if a test score is not finite: finite weights can be too large to compute with.
+    """Raises Diverged if a test score is not finite: finite weights can be too large to compute
+    with.
 
     Args:
       scores: values by name.

@@ -1,4 +1,6 @@
-"""Optimizers, schedules of their learning rates, Polyak averages of what they train, and the loss scale of float16."""
+"""Optimizers, schedules of their learning rates, Polyak averages of what they train, and the loss
+scale of float16.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from cpc_tf.core.keras import keras
 
 
 class Schedule(keras.optimizers.schedules.LearningRateSchedule):
-    """A linear warm-up, then a constant rate, a cosine to zero, or a tenth of it after each of some steps.
+    """A linear warm-up, then a constant rate, a cosine to zero, or a tenth of it after each of some
+    steps.
 
     Args:
       rate: the peak.
@@ -66,7 +69,9 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def warm_up(rate: float, schedule: str, warmup_steps: int, train_steps: int) -> Schedule:
-    """Returns a linear warm-up and then the `schedule`: 'constant', or 'cosine' to zero at `train_steps`."""
+    """Returns a linear warm-up and then the `schedule`: 'constant', or 'cosine' to zero at
+    `train_steps`.
+    """
     return Schedule(rate, warmup_steps, cosine_steps=train_steps if schedule == "cosine" else 0)
 
 
@@ -116,9 +121,11 @@ class FusedAdam(keras.optimizers.Adam):
         )
 
     def forget(self, variables: Iterable[tf.Variable]) -> None:
-        """Sets the first moments of variables to zero, since they begin anew; outside of the replicas.
+        """Sets the first moments of variables to zero, since they begin anew; outside of the
+        replicas.
 
-        The second ones stay: they say how large gradients are, and the correction of their start is that of all.
+        The second ones stay: they say how large gradients are, and the correction of their start is
+          that of all.
         """
         for variable in variables:
             momentum = self._momentums[self._index_dict[self._var_key(variable)]]
@@ -128,15 +135,16 @@ class FusedAdam(keras.optimizers.Adam):
 class PolyakAverage(tf.Module):
     """Running averages of variables: average += (1 - decay) * (variable - average).
 
-    The decay of a step is min(decay, (1 + step) / (10 + step)), so that in a short run the initial values do not
-    dominate. Must be created in the strategy's scope.
+    The decay of a step is min(decay, (1 + step) / (10 + step)), so that in a short run the initial
+    values do not dominate. Must be created in the strategy's scope.
     """
 
     def __init__(self, variables: Sequence[tf.Variable], decay: float):
         super().__init__(name="average")
         self.decay = decay
-        # Each replica updates its own copy. The copies stay equal, since the variables do. With an aggregation every
-        # update would be sent to all replicas, which on a TPU costs the variables' size times the replicas.
+        # Each replica updates its own copy. The copies stay equal, since the variables do. With an
+        # aggregation every update would be sent to all replicas, which on a TPU costs the
+        # variables' size times the replicas.
         self.averages = [
             tf.Variable(v, trainable=False, aggregation=tf.VariableAggregation.NONE)
             for v in variables
@@ -156,7 +164,9 @@ GROWTH = 2000
 
 
 class LossScale(tf.Module):
-    """The scale, a power of two from 1 on, and the number of steps since it changed. Made in the strategy's scope."""
+    """The scale, a power of two from 1 on, and the number of steps since it changed. Made in the
+    strategy's scope.
+    """
 
     def __init__(self):
         super().__init__(name="loss_scale")
@@ -168,11 +178,12 @@ class LossScale(tf.Module):
     def update_if_finite(
         self, norm: tf.Tensor, update: Callable[..., None], gradients: Sequence[tf.Tensor]
     ) -> tf.Tensor:
-        """Calls `update(*gradients)` if the norm of the gradients is finite, and adapts the scale; in replica context.
+        """Calls `update(*gradients)` if the norm of the gradients is finite, and adapts the scale;
+        in replica context.
 
         Returns:
-          The norm to report: 0 for a step that was left out, but the infinite norm itself at a scale of 1, where the
-          run has diverged and ends.
+          The norm to report: 0 for a step that was left out, but the infinite norm itself at a
+            scale of 1, where the run has diverged and ends.
         """
         finite = tf.math.is_finite(norm)
 

@@ -1,11 +1,14 @@
-"""The phases of a run: each is trained in a folder of the run; open settings are chosen on held-out examples.
+"""The phases of a run: each is trained in a folder of the run; open settings are chosen on held-out
+examples.
 
-A search trains without the held-out examples, in WORKDIR/search/...; the phases that count train on all examples, in
-WORKDIR/PHASE. A phase that is needed again, as after a kill, is restored from its folder.
+A search trains without the held-out examples, in WORKDIR/search/...; the phases that count train on
+all examples, in WORKDIR/PHASE. A phase that is needed again, as after a kill, is restored from its
+folder.
 
-The paper trains "till convergence" (Sec. 4.2) and fine-tunes with "early-stopping" (Sec. 2.2); it gives no rule. Ours:
-after `patience` evaluations in a row without a better score the rate drops to a tenth, as often as it may; after as
-many more the phase ends. The best evaluation is the length that is chosen.
+The paper trains "till convergence" (Sec. 4.2) and fine-tunes with "early-stopping" (Sec. 2.2); it
+gives no rule. Ours: after `patience` evaluations in a row without a better score the rate drops to
+a tenth, as often as it may; after as many more the phase ends. The best evaluation is the length
+that is chosen.
 
 With few labels there is another end: a phase whose labels are learned stops, see `Learned`.
 """
@@ -50,7 +53,9 @@ class Length(NamedTuple):
     drop_steps: tuple[int, ...] = ()  # from each of which on the rate is a tenth of what it was
 
     def times(self, factor: float) -> Length:
-        """Returns this length for `factor` times as many images: the same epochs, to the nearest step."""
+        """Returns this length for `factor` times as many images: the same epochs, to the nearest
+        step.
+        """
         return Length(
             round(self.steps * factor), tuple(round(step * factor) for step in self.drop_steps)
         )
@@ -71,7 +76,8 @@ class Plateau(NamedTuple):
 
 
 def plateau(records: Sequence[Record], score: str, patience: int, drops: int = 0) -> Plateau:
-    """Returns what the records of a phase say; a function of these alone, so a resumed run goes on to the same end.
+    """Returns what the records of a phase say; a function of these alone, so a resumed run goes on
+    to the same end.
 
     Args:
       records: ascending by 'step'; those without `score` are no evaluations.
@@ -98,13 +104,15 @@ def plateau(records: Sequence[Record], score: str, patience: int, drops: int = 0
 
 
 def learned_at(records: Sequence[Record], loss: float) -> int | None:
-    """Returns the step at which a phase has learned its labels: the mean loss of the LOOK steps before is below `loss`.
+    """Returns the step at which a phase has learned its labels: the mean loss of the LOOK steps
+    before is below `loss`.
 
-    It is a multiple of STRETCH; None: there is none yet. A function of the records alone, so a resumed run has the same
-    one, and whether a record is of 10 steps or of 50 makes no difference.
+    It is a multiple of STRETCH; None: there is none yet. A function of the records alone, so a
+    resumed run has the same one, and whether a record is of 10 steps or of 50 makes no difference.
 
     Args:
-      records: ascending by 'step'. One ends at each multiple of STRETCH; its 'loss' is the mean since the one before.
+      records: ascending by 'step'. One ends at each multiple of STRETCH; its 'loss' is the mean
+        since the one before.
       loss: the bound.
     """
     # of the losses of all steps of a stretch
@@ -123,9 +131,11 @@ def learned_at(records: Sequence[Record], loss: float) -> int | None:
 
 
 class Learned(NamedTuple):
-    """The end of a phase that learns few labels: STRETCH steps after these are learned, at a tenth of the rate.
+    """The end of a phase that learns few labels: STRETCH steps after these are learned, at a tenth
+    of the rate.
 
-    A phase that goes on from such a one has that rate from its beginning, and ends as they are learned.
+    A phase that goes on from such a one has that rate from its beginning, and ends as they are
+    learned.
     """
 
     loss: float  # see `learned_at`
@@ -189,7 +199,8 @@ class PhasedRun:
         learned: Learned | None = None,
         **options: Any,
     ) -> loop.Outcome:
-        """Trains a phase for `steps`, or until it ends before; see `loop.train`, also for `options`.
+        """Trains a phase for `steps`, or until it ends before; see `loop.train`, also for
+        `options`.
 
         Args:
           evaluation: some of the records have its scores, which may end the phase.
@@ -226,7 +237,8 @@ def held_out(record: Mapping[str, Any]) -> dict[str, float]:
 def choose(trials: Sequence[Record], score: str) -> int:
     """Marks the best trial as 'chosen' and returns its index.
 
-    The best has the highest `score`; among equals the lowest 'held_out_loss', if they have one; then it is the first.
+    The best has the highest `score`; among equals the lowest 'held_out_loss', if they have one;
+    then it is the first.
 
     Args:
       trials: records for result.json, not all of them 'diverged'.

@@ -24,7 +24,9 @@ def timestamp() -> str:
 
 @functools.cache
 def environment() -> dict[str, str]:
-    """Returns {'machine': its processors and GPUs, 'commit': of the checkout; none of an installed package}."""
+    """Returns {'machine': its processors and GPUs, 'commit': of the checkout; none of an installed
+    package}.
+    """
     count = len(devices.cores())
     machine = [
         f"{count} core{'s' * (count > 1)} of {_processor()}",
@@ -35,7 +37,9 @@ def environment() -> dict[str, str]:
 
 
 def of_result() -> dict[str, str]:
-    """Returns what a result.json says of its making: the day, machine, commit, and the versions of both programs."""
+    """Returns what a result.json says of its making: the day, machine, commit, and the versions of
+    both programs.
+    """
     return {
         "date": timestamp().split()[0],
         **environment(),

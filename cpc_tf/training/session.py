@@ -49,7 +49,8 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
       LostWorker: another process of the run has ended.
     """
     workdir = Workdir(config, task, is_chief(config.training.strategy))
-    # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
+    # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses
+    # it.
     alone = locked(workdir.path) if workdir.chief else _without_stdout()
     kind = "tpu" if config.training.tpu else config.training.strategy
     with alone, cluster.lost_workers_explained(kind):

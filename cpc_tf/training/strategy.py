@@ -19,7 +19,8 @@ from cpc_tf.training.config import TrainingConfig
 def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
     """Returns the strategy of a run and enables reproducible kernels if it asks for them.
 
-    --strategy=auto takes a TPU if --tpu names one, else as many GPUs as divide the batch, else one device.
+    --strategy=auto takes a TPU if --tpu names one, else as many GPUs as divide the batch, else one
+    device.
 
     Raises:
       ConfigError: there are no such devices, or they do not divide the batch.
@@ -34,7 +35,8 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
         )
     if training.deterministic:
         tf.config.experimental.enable_op_determinism()
-    # A batch that is still to be derived is a power of two, but on fewer devices at least one image for each.
+    # A batch that is still to be derived is a power of two, but on fewer devices at least one image
+    # for each.
     name = training.strategy
     gpus = []
     batch = training.batch_size or 2**20
@@ -69,8 +71,8 @@ def most_replicas(devices: int, batch: int) -> int:
 def share_cores(training: TrainingConfig, parts: int) -> None:
     """Divides this machine's cores among `parts` operations that run side by side.
 
-    An operation on all cores waits for the slowest of them. Does nothing with an accelerator, or once TensorFlow has
-    started.
+    An operation on all cores waits for the slowest of them. Does nothing with an accelerator, or
+    once TensorFlow has started.
     """
     accelerated = (
         training.strategy == "tpu" or training.tpu or tf.config.list_physical_devices("GPU")
@@ -89,13 +91,15 @@ def make_strategy(
 ) -> tf.distribute.Strategy:
     """Returns the tf.distribute strategy called `name`, the same object at each call.
 
-    A second strategy would reuse the first one's keys of collective operations, which makes several workers fail.
+    A second strategy would reuse the first one's keys of collective operations, which makes several
+    workers fail.
 
     Args:
-      name: 'single' (one device), 'mirrored' (several of this machine), 'multiworker' (TF_CONFIG names the machines) or
-        'tpu'.
+      name: 'single' (one device), 'mirrored' (several of this machine), 'multiworker' (TF_CONFIG
+        names the machines) or 'tpu'.
       tpu: name or address of a TPU; 'local' for this machine's.
-      devices: the devices to use. Empty: the CPU; for 'mirrored' all logical CPUs, with which tests show replicas.
+      devices: the devices to use. Empty: the CPU; for 'mirrored' all logical CPUs, with which tests
+        show replicas.
 
     Raises:
       ConfigError: if there is no such TPU.
@@ -126,10 +130,12 @@ def make_strategy(
 def replica_batches(
     training: TrainingConfig, make: Callable[..., tf.data.Dataset], remote: bool = True
 ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
-    """Returns the `make_dataset` of `loop.train`: (first step, input context) -> this worker's per-replica batches.
+    """Returns the `make_dataset` of `loop.train`: (first step, input context) -> this worker's
+    per-replica batches.
 
     Args:
-      make: takes `global_batch`, `per_batch`, `seed`, `start_step` and `shard` as `pipeline.batches` does.
+      make: takes `global_batch`, `per_batch`, `seed`, `start_step` and `shard` as
+        `pipeline.batches` does.
       remote: whether --data_service may compute them; False for data held in this process.
     """
 
@@ -148,7 +154,8 @@ def replica_batches(
 
 
 def is_chief(strategy: str) -> bool:
-    """Returns whether this is the one process that writes: with --strategy=multiworker the first one of TF_CONFIG.
+    """Returns whether this is the one process that writes: with --strategy=multiworker the first
+    one of TF_CONFIG.
 
     Raises:
       ConfigError: TF_CONFIG gives this process no role in the training.
@@ -157,7 +164,9 @@ def is_chief(strategy: str) -> bool:
 
 
 def wants_xla(setting: str, strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether to ask for XLA. A TPU compiles everything anyway; on a CPU XLA's convolutions are slower."""
+    """Returns whether to ask for XLA. A TPU compiles everything anyway; on a CPU XLA's convolutions
+    are slower.
+    """
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return False
     return setting == "on" or (setting == "auto" and bool(tf.config.list_logical_devices("GPU")))

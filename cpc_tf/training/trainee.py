@@ -1,7 +1,8 @@
-"""The base of everything that is trained: step, replicas, XLA, accumulation, optimizers, averages, checkpoint.
+"""The base of everything that is trained: step, replicas, XLA, accumulation, optimizers, averages,
+checkpoint.
 
-A step has the same answer, to rounding, for any number of replicas and of parts: what is random or compared is a
-function of an image's index in the batch of all replicas, see `BatchPosition`.
+A step has the same answer, to rounding, for any number of replicas and of parts: what is random or
+compared is a function of an image's index in the batch of all replicas, see `BatchPosition`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class BatchPosition(NamedTuple):
 
 
 def rows_of(strategy: tf.distribute.Strategy, batch_size: int, numerics: NumericsConfig) -> int:
-    """Returns the images of a batch for each replica. Raises ConfigError if these or their parts would be unequal."""
+    """Returns the images of a batch for each replica. Raises ConfigError if these or their parts
+    would be unequal.
+    """
     replicas = strategy.num_replicas_in_sync
     parts = numerics.accumulate
     if batch_size % replicas:
@@ -54,7 +57,8 @@ def rows_of(strategy: tf.distribute.Strategy, batch_size: int, numerics: Numeric
 
 
 class Trainee(tf.Module, abc.ABC):
-    """What the loop trains. A subclass makes its model, calls `set_up`, and implements `inputs` and `losses`.
+    """What the loop trains. A subclass makes its model, calls `set_up`, and implements `inputs` and
+    `losses`.
 
     Args:
       strategy: where it runs.
@@ -64,7 +68,8 @@ class Trainee(tf.Module, abc.ABC):
     Attributes:
       metric_names: names of metrics. 'gradient_norm' asks for the norm before clipping.
       rates: the flags of the learning rates, for the advice after divergence.
-      follows_length: what beside the learning rates is a function of the length of the run, in words; may be empty.
+      follows_length: what beside the learning rates is a function of the length of the run, in
+        words; may be empty.
       strategy, batch_size, numerics: as given.
       rows: the images of a replica.
       step: the number of updates so far, int64.
@@ -74,7 +79,8 @@ class Trainee(tf.Module, abc.ABC):
       checkpoint: what a run saves.
 
     Raises:
-      ConfigError: if the batch cannot be divided among the replicas, or a replica's images into the parts.
+      ConfigError: if the batch cannot be divided among the replicas, or a replica's images into the
+        parts.
     """
 
     metric_names: Sequence[str] = ("loss",)
@@ -112,8 +118,9 @@ class Trainee(tf.Module, abc.ABC):
           clip_norm: largest global norm of the gradient; 0: no clipping.
           average_decay: decay of Polyak averages; None: no averages.
           averaged: the variables to average; None: all that are trained.
-          of_whole_batch: what `losses` computes from the images of all replicas and parts, e.g. "batch norm's
-            statistics"; empty if the loss of a batch is the mean of the losses of its parts.
+          of_whole_batch: what `losses` computes from the images of all replicas and parts, e.g.
+            "batch norm's statistics"; empty if the loss of a batch is the mean of the losses of its
+            parts.
           **saved: name in the checkpoint -> what else it holds.
         """
         self._optimizers = list(optimizers.values())
@@ -163,9 +170,11 @@ class Trainee(tf.Module, abc.ABC):
             )
 
     def compile_gradients(self, gradients: Callable, exchanges: bool) -> None:
-        """Sets how a step computes its gradients: `gradients(rows, *inputs)`, and whether it exchanges values.
+        """Sets how a step computes its gradients: `gradients(rows, *inputs)`, and whether it
+        exchanges values.
 
-        XLA compiles no exchange between replicas: then only what is `compiled` in it is. A TPU compiles the whole step.
+        XLA compiles no exchange between replicas: then only what is `compiled` in it is. A TPU
+          compiles the whole step.
         """
         self.exchanges = exchanges and self.strategy.num_replicas_in_sync > 1
         self._gradients = gradients if self.exchanges else self.compiled(gradients)
@@ -181,24 +190,30 @@ class Trainee(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """Returns the arguments of `losses` after `rows`, with one row an image; it is not compiled."""
+        """Returns the arguments of `losses` after `rows`, with one row an image; it is not
+        compiled.
+        """
 
     @abc.abstractmethod
     def losses(
         self, rows: BatchPosition, *inputs: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Returns the loss to minimize and what `finished` is given, float32, of some of a replica's images.
+        """Returns the loss to minimize and what `finished` is given, float32, of some of a
+        replica's images.
 
-        What is under `KEPT`, {name: float32 or int32}, which a TPU sums, goes to `after_step` instead: see there.
+        What is under `KEPT`, {name: float32 or int32}, which a TPU sums, goes to `after_step`
+        instead: see there.
         """
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns what the optimizers get, given gradients that are averaged over the replicas and clipped."""
+        """Returns what the optimizers get, given gradients that are averaged over the replicas and
+        clipped.
+        """
         return gradients
 
     def finished(self, metrics: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the metrics to report, in replica context, given those of `losses`: means of scalars over the parts,
-        sums of others.
+        """Returns the metrics to report, in replica context, given those of `losses`: means of
+        scalars over the parts, sums of others.
         """
         return metrics
 
@@ -206,8 +221,8 @@ class Trainee(tf.Module, abc.ABC):
         """Changes what no gradient trains, after the optimizers' update; in replica context.
 
         Args:
-          kept: what `losses` returned under `KEPT`: the sums over all parts and replicas. Those of some images hold
-            zeros in the rows of the others, see `placed`.
+          kept: what `losses` returned under `KEPT`: the sums over all parts and replicas. Those of
+            some images hold zeros in the rows of the others, see `placed`.
         """
 
     def gradients(
@@ -241,7 +256,8 @@ class Trainee(tf.Module, abc.ABC):
             of_this = self.gradients(rows._replace(first=rows.first + part * size), *of_part)
             return part + 1, tf.nest.map_structure(tf.add, sums, of_this)
 
-        # The shapes of the metrics without the gradients: those are the variables', and take longest to trace.
+        # The shapes of the metrics without the gradients: those are the variables', and take
+        # longest to trace.
         _, specs = specs_of(self.losses, rows, *(values[0] for values in divided))
         of_metrics = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), specs)
         zeros = [tf.zeros(v.shape) for v in self.trained], of_metrics
@@ -255,8 +271,11 @@ class Trainee(tf.Module, abc.ABC):
         return [total / parts for total in gradients], metrics
 
     def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Updates the variables by one replica's batch, in replica context; returns its metrics, float32 scalars."""
-        # Several workers' iterators do not know the batch size, but the rest of the step needs static shapes.
+        """Updates the variables by one replica's batch, in replica context; returns its metrics,
+        float32 scalars.
+        """
+        # Several workers' iterators do not know the batch size, but the rest of the step needs
+        # static shapes.
         batch = {name: tf.ensure_shape(x, [self.rows, *x.shape[1:]]) for name, x in batch.items()}
         replica = tf.distribute.get_replica_context()
         rows = BatchPosition(
@@ -267,7 +286,8 @@ class Trainee(tf.Module, abc.ABC):
             gradients, metrics = self._gradients(rows, *self.inputs(batch))
             kept = metrics.pop(KEPT, {})
             metrics = self.finished(metrics)
-        # One by one: of a list TensorFlow makes one tensor, which values of several types cannot be.
+        # One by one: of a list TensorFlow makes one tensor, which values of several types cannot
+        # be.
         names = [*kept]
         sums = [replica.all_reduce(tf.distribute.ReduceOp.SUM, kept[name]) for name in names]
         gradients = replica.all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
@@ -302,7 +322,9 @@ class Trainee(tf.Module, abc.ABC):
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """Exchanges the model's weights and their averages, if there are any, and exchanges them back at the end."""
+        """Exchanges the model's weights and their averages, if there are any, and exchanges them
+        back at the end.
+        """
         if self.average is None:
             yield
             return
@@ -330,7 +352,9 @@ def in_parts(inputs: Sequence[tf.Tensor], parts: int) -> list[tf.Tensor]:
 
 
 def placed(values: tf.Tensor, batch_size: int, first: tf.Tensor | int) -> tf.Tensor:
-    """Returns [batch_size, ...]: the values [B, ...] of some images from the row `first` on, and zeros elsewhere."""
+    """Returns [batch_size, ...]: the values [B, ...] of some images from the row `first` on, and
+    zeros elsewhere.
+    """
     rows = tf.range(batch_size) - first
     here = tf.reshape((rows >= 0) & (rows < values.shape[0]), [-1, *[1] * (values.shape.rank - 1)])
     picked = tf.gather(values, tf.clip_by_value(rows, 0, values.shape[0] - 1))

@@ -1,4 +1,6 @@
-"""A run's directory: run.flags (replays it), run.json, metrics.jsonl, events, checkpoints, result.json."""
+"""A run's directory: run.flags (replays it), run.json, metrics.jsonl, events, checkpoints,
+result.json.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +35,16 @@ from cpc_tf.training.checkpoint import Checkpoints
 if TYPE_CHECKING:
     from cpc_tf.training.config import UsualTraining
 
-REFIT = (  # folder of the phases that train on all labels after the test, and their entry in a result.json
-    "refit"
-)
+# folder of the phases that train on all labels after the test, and their entry in a result.json
+REFIT = "refit"
 FOLDERS = ("checkpoints", "events")
 FILES = ("run.flags", "run.json", "metrics.jsonl", "result.json")
 
 
 def read_task(workdir: str) -> Command:
-    """Returns the task of the run in a directory. Raises ConfigError if there is no run of a known task."""
+    """Returns the task of the run in a directory. Raises ConfigError if there is no run of a known
+    task.
+    """
     path = os.path.join(workdir, "run.json")
     if not tf.io.gfile.exists(path):
         raise ConfigError("workdir", workdir, f"holds no run of {', '.join(TASKS)}")
@@ -52,7 +55,9 @@ def read_task(workdir: str) -> Command:
 
 
 def read_config(workdir: str, config_class: type) -> Any:
-    """Returns the settings of the run in `workdir`. Raises ConfigError if there are none that can be read."""
+    """Returns the settings of the run in `workdir`. Raises ConfigError if there are none that can
+    be read.
+    """
     path = os.path.join(workdir, "run.flags")
     if not tf.io.gfile.exists(path):
         raise ConfigError("workdir", workdir, "holds no run (no run.flags)")
@@ -69,19 +74,23 @@ class Workdir:
     """The directory of a run. Nothing is written before `begin`.
 
     Args:
-      config: all settings of the run. If the directory holds a run, those that may not change must be the same there.
+      config: all settings of the run. If the directory holds a run, those that may not change must
+        be the same there.
       task: the name of what is run, one of `cpc_tf.core.commands.TASKS`.
-      chief: whether this process writes. Of several workers only one does; the others call the same methods.
-      replaces: whether the run takes the place of one of the same task in the directory, whose settings may differ.
+      chief: whether this process writes. Of several workers only one does; the others call the same
+        methods.
+      replaces: whether the run takes the place of one of the same task in the directory, whose
+        settings may differ.
 
     Attributes:
       path: the path of the directory.
-      config: as above. Settings that a run derives are those that the run in the directory began with; the task
-        derives them in a new one.
+      config: as above. Settings that a run derives are those that the run in the directory began
+        with; the task derives them in a new one.
       chief: as above.
 
     Raises:
-      ConfigError: `config.workdir` is empty, holds another run, or cannot be the directory of a run.
+      ConfigError: `config.workdir` is empty, holds another run, or cannot be the directory of a
+        run.
     """
 
     def __init__(self, config: Settings, task: str, chief: bool = True, replaces: bool = False):
@@ -139,7 +148,9 @@ class Workdir:
             write_file(self.file(name), content)
 
     def write_with_run(self, name: str, content: str | bytes) -> None:
-        """Writes a file when the run begins, or at once if it has: what is refused before leaves nothing."""
+        """Writes a file when the run begins, or at once if it has: what is refused before leaves
+        nothing.
+        """
         if self.has_begun:
             self.write(name, content)
         else:
@@ -163,11 +174,13 @@ class Workdir:
         views: int = 0,
         tell: bool = True,
     ) -> Settings:
-        """Derives batch size and length for so many images, if they are not given; prints and returns the settings.
+        """Derives batch size and length for so many images, if they are not given; prints and
+        returns the settings.
 
         Without `tell` nothing is printed.
 
-        Raises ConfigError if a batch is larger than the number of images, or of `views` of each that are encoded once.
+        Raises ConfigError if a batch is larger than the number of images, or of `views` of each
+        that are encoded once.
         """
         values = usual.settings(
             images, strategy.num_replicas_in_sync, self.config.training.batch_size
@@ -181,8 +194,8 @@ class Workdir:
     def begin(self, step: int, **session: Any) -> dict[str, Any]:
         """Prepares the directory for a session that starts at `step`.
 
-        Writes run.flags and run.json, removes the records after `step`, which a resumed run writes again, and removes
-        files that a killed process left half written.
+        Writes run.flags and run.json, removes the records after `step`, which a resumed run writes
+        again, and removes files that a killed process left half written.
 
         Args:
           step: the step of the checkpoint that the run resumes from, 0 if there is none.
@@ -253,7 +266,9 @@ class Workdir:
 
     @staticmethod
     def rounded(step: int, values: dict[str, float]) -> dict[str, float]:
-        """Returns a record as metrics.jsonl has it: values to six digits, without those that are not finite."""
+        """Returns a record as metrics.jsonl has it: values to six digits, without those that are
+        not finite.
+        """
         return {
             "step": step,
             **{name: round(float(x), 6) for name, x in values.items() if math.isfinite(x)},
@@ -285,7 +300,9 @@ class Workdir:
         return result
 
     def _is_as_long(self) -> bool:
-        """Whether the run was as long when it last began. What else may change on resume changes no figure."""
+        """Whether the run was as long when it last began. What else may change on resume changes no
+        figure.
+        """
         if self._replaces:
             return False
         recorded = read_config(self.path, type(self.config)) if self.has_begun else None
@@ -294,7 +311,8 @@ class Workdir:
     def result(self, is_whole: Callable[[dict], bool] = bool) -> dict[str, Any] | None:
         """Returns the result if the run is finished, else None, also if it is to be trained longer.
 
-        A result that is damaged or not `is_whole` counts as none: the end of the run writes it again.
+        A result that is damaged or not `is_whole` counts as none: the end of the run writes it
+        again.
         """
         path = self.file("result.json")
         if not self.is_finished or not self._is_as_long():

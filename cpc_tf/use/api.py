@@ -1,4 +1,6 @@
-"""The functions of `import cpc_tf`: they take any setting of a command as a keyword, and print nothing."""
+"""The functions of `import cpc_tf`: they take any setting of a command as a keyword, and print
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -51,18 +53,18 @@ def pretrain(
 ) -> Encoder:
     """Pre-trains an encoder on images without labels, and exports it to WORKDIR/module.
 
-    If it is stopped, the same call goes on from the last checkpoint. Ctrl-C saves the step and raises
-    KeyboardInterrupt.
+    If it is stopped, the same call goes on from the last checkpoint. Ctrl-C saves the step and
+    raises KeyboardInterrupt.
 
     Args:
-      images: a folder of images, or several; None: the data set of the preset, for 'photos' the photographs that
-        come with cpc_tf.
+      images: a folder of images, or several; None: the data set of the preset, for 'photos' the
+        photographs that come with cpc_tf.
       workdir: directory of the run.
-      preset: name of a preset, such as 'imagenette/pretrain_128px'; 'photos' is 'photos/pretrain'. None: the paper's
-        settings.
+      preset: name of a preset, such as 'imagenette/pretrain_128px'; 'photos' is 'photos/pretrain'.
+        None: the paper's settings.
       steps: length of training; None: that of the preset.
-      verbose: whether to print what the command prints.
-      **settings: any setting of `cpc-tf pretrain --help`, by the name of its flag, such as `batch_size=64`.
+      verbose: whether to print what the command prints. **settings: any setting of `cpc-tf pretrain
+        --help`, by the name of its flag, such as `batch_size=64`.
 
     Returns:
       The encoder.
@@ -103,14 +105,16 @@ def classify(
 ) -> Model:
     """Trains a classifier on labelled images in a minute, and writes it to WORKDIR/classifier.
 
-    It is a logistic regression on the features of an encoder, trained on all labels. WORKDIR/result.json has its
-    accuracy by cross-validation. A classifier that is there already is replaced.
+    It is a logistic regression on the features of an encoder, trained on all labels.
+    WORKDIR/result.json has its accuracy by cross-validation. A classifier that is there already is
+    replaced.
 
     Args:
       labelled: a folder with a folder of images for each class; with `labels`, any folder.
-      labels: a CSV file with the columns file and label, for images that are not sorted into folders. Images
-        without a label help where labels are few.
-      encoder: as loaded, directory of its module, or name of a released one; None: 'imagenette_128px'.
+      labels: a CSV file with the columns file and label, for images that are not sorted into
+        folders. Images without a label help where labels are few.
+      encoder: as loaded, directory of its module, or name of a released one; None:
+        'imagenette_128px'.
       workdir: directory of the classifier.
       verbose: whether to print what the command prints.
       **settings: any setting of `cpc-tf classify --help`.
@@ -119,8 +123,8 @@ def classify(
       The classifier.
 
     Raises:
-      ConfigError: a setting or an image cannot work, there are fewer than two classes, or the directory holds another
-        kind of run.
+      ConfigError: a setting or an image cannot work, there are fewer than two classes, or the
+        directory holds another kind of run.
       NotWritten: something cannot be written.
 
     Example:
@@ -162,21 +166,25 @@ def train_classifier(
     verbose: bool = False,
     **settings: Any,
 ) -> Model:
-    """Trains a classifier by the paper's protocols, tests it, and exports it with its encoder to WORKDIR/module.
+    """Trains a classifier by the paper's protocols, tests it, and exports it with its encoder to
+    WORKDIR/module.
 
     `classify` takes a minute; this takes longer and can fine-tune the encoder.
 
     If it is stopped, the same call goes on. WORKDIR/result.json has the figures of the test.
 
     Args:
-      labelled: a folder with a folder of images for each class, below 'train' and 'val' if it has a test split; else
-        the test is a fifth of the images. With `labels`, any folder. None: the data set of the preset.
+      labelled: a folder with a folder of images for each class, below 'train' and 'val' if it has a
+        test split; else the test is a fifth of the images. With `labels`, any folder. None: the
+        data set of the preset.
       encoder: loaded, or the directory of its module.
-      labels: a CSV file with the columns file and label, for images that are not sorted into folders.
+      labels: a CSV file with the columns file and label, for images that are not sorted into
+        folders.
       workdir: directory of the run.
-      preset: name of a preset of linear or efficient: 'imagenette/linear' trains a linear classifier on the frozen
-        encoder; 'imagenette/efficient' and, for encoders of 128 px, 'imagenette/efficient_128px' are for few labels
-        and fine-tune the encoder. 'photos' is 'photos/efficient'.
+      preset: name of a preset of linear or efficient: 'imagenette/linear' trains a linear
+        classifier on the frozen encoder; 'imagenette/efficient' and, for encoders of 128 px,
+        'imagenette/efficient_128px' are for few labels and fine-tune the encoder. 'photos' is
+        'photos/efficient'.
       steps: length of the (first) training; None: that of the preset.
       verbose: whether to print what the command prints.
       **settings: any setting of `cpc-tf linear --help` or `cpc-tf efficient --help`.
@@ -232,14 +240,15 @@ def predict(
 
     Args:
       model: loaded, or the directory of an exported classifier or detector.
-      images: a folder (with all below it), a file, a list of files, an array uint8 or float in [0, 1] of shape
-        [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
-      verbose: whether to print progress to stderr.
-      **settings: any setting of `cpc-tf predict --help`, such as `output="predictions.csv"` or `sheet="sheet.png"`.
+      images: a folder (with all below it), a file, a list of files, an array uint8 or float in [0,
+        1] of shape [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
+      verbose: whether to print progress to stderr. **settings: any setting of `cpc-tf predict
+        --help`, such as `output="predictions.csv"` or `sheet="sheet.png"`.
 
     Returns:
-      A named tuple for each image. Of a classifier: `file`, `labels` and `probabilities` of the most probable
-      classes, best first, `label` and `confidence` of the first, `error` if it could not be read, else ''. Of a
+      A named tuple for each image. Of a classifier: `file`, `labels` and `probabilities` of the
+      most probable classes, best first, `label` and `confidence` of the first, `error` if it could
+      not be read, else ''. Of a
       detector: `file`, `height`, `width`, `boxes`, `error`.
 
     Raises:
@@ -265,17 +274,18 @@ def embed(
     verbose: bool = False,
     **settings: Any,
 ) -> Embedding:
-    """Encodes images; as settings ask, writes features, a map, near duplicates, and which images to label first.
+    """Encodes images; as settings ask, writes features, a map, near duplicates, and which images to
+    label first.
 
     Args:
       encoder: loaded, or the directory of its module.
       images: those of `predict`.
-      verbose: whether to print progress to stderr.
-      **settings: any setting of `cpc-tf embed --help`, such as `output="features.npz"` or `map="map.png"`.
+      verbose: whether to print progress to stderr. **settings: any setting of `cpc-tf embed
+        --help`, such as `output="features.npz"` or `map="map.png"`.
 
     Returns:
-      `names` of the images, `features` float32 [N, D], `broken` {name: reason} of those that cannot be read, and
-      `what`, a description of the features.
+      `names` of the images, `features` float32 [N, D], `broken` {name: reason} of those that cannot
+      be read, and `what`, a description of the features.
 
     Raises:
       ConfigError: a setting cannot work, or no image can be read.
@@ -308,13 +318,14 @@ def embed(
 
 
 def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any]) -> Any:
-    """Returns the settings of a preset with the values of keywords, which may be any setting of the class.
+    """Returns the settings of a preset with the values of keywords, which may be any setting of the
+    class.
 
     Args:
       config_class: a settings class.
       preset: its name; None: the defaults.
-      values: setting -> value. None stands for the value of the preset. A list or tuple stands for its elements with
-        commas between them, see `settings.joined_names`.
+      values: setting -> value. None stands for the value of the preset. A list or tuple stands for
+        its elements with commas between them, see `settings.joined_names`.
 
     Raises:
       ConfigError: there is no such preset or setting, or a value cannot work.
@@ -348,7 +359,9 @@ def _text(value: Any) -> str:
 
 
 def preset_of(name: str, task: str) -> str:
-    """Returns the name of a preset: 'photos' is that of the task in the folder of this name, 'photos/pretrain'."""
+    """Returns the name of a preset: 'photos' is that of the task in the folder of this name,
+    'photos/pretrain'.
+    """
     whole = f"{name}/{task}"
     return whole if whole in cli.preset_names() else name
 
@@ -365,7 +378,9 @@ def _tell(verbose: bool) -> Callable[[str], None] | None:
 
 @contextlib.contextmanager
 def running(verbose: bool) -> Iterator[None]:
-    """Keeps stdout quiet, unless `verbose`. Ctrl-C raises KeyboardInterrupt, once the step was saved."""
+    """Keeps stdout quiet, unless `verbose`. Ctrl-C raises KeyboardInterrupt, once the step was
+    saved.
+    """
     log = tf.get_logger()
     level = log.level
     log.setLevel(max(level, logging.WARNING))  # no notice that a module was written
@@ -384,7 +399,9 @@ def running(verbose: bool) -> Iterator[None]:
 
 
 def _exported(workdir: str, card: str, about: Mapping[str, Any]) -> str:
-    """Exports the run of a directory unless its module has these entries in its card; returns the directory."""
+    """Exports the run of a directory unless its module has these entries in its card; returns the
+    directory.
+    """
     from cpc_tf.export.run import export_into
 
     module = os.path.join(workdir, MODULE)

@@ -1,4 +1,6 @@
-"""`cpc-tf classify`: a classifier from labelled images, checked as a module, and what is on new images."""
+"""`cpc-tf classify`: a classifier from labelled images, checked as a module, and what is on new
+images.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +51,11 @@ def classify(
       The content of result.json, and a `Prediction` of each new image, in order.
 
     Raises:
-      ConfigError: as `learn`, or the directory holds another kind of run, or the new images or the output cannot be
-        used, which is found out before the training.
+      ConfigError: as `learn`, or the directory holds another kind of run, or the new images or the
+        output cannot be used, which is found out before the training.
       NotWritten: something cannot be written.
-      NotVerified: the module does not compute what was trained; one of an earlier run stays, with its own figures in
-        its classifier.json.
+      NotVerified: the module does not compute what was trained; one of an earlier run stays, with
+        its own figures in its classifier.json.
     """
     has_new = bool(config.pictures) or images is not None
     if has_new:
@@ -90,7 +92,9 @@ def classify(
 
 @contextlib.contextmanager
 def _opened(config: ClassifyConfig, is_needed: bool) -> Iterator[Workdir | None]:
-    """Yields the directory of the run, alone in it; without --workdir a temporary one, or None if none is needed."""
+    """Yields the directory of the run, alone in it; without --workdir a temporary one, or None if
+    none is needed.
+    """
     if config.workdir:
         with locked(config.workdir):
             yield Workdir(config, "classify", replaces=True)

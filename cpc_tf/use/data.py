@@ -1,13 +1,15 @@
-"""Prints what is understood of images and their labels or boxes before anything trains, and writes it as a table.
+"""Prints what is understood of images and their labels or boxes before anything trains, and writes
+it as a table.
 
     cpc-tf data --labelled=my_pictures --labels=labels.csv --output=understood.csv
     cpc-tf data --boxes=my_boxes --encoder=imagenette_128px
 
-Of boxes it also prints how large the objects are, and how a detector would be shown them. With an encoder it looks for
-images of one split that are nearly those of another: a test on such says too much.
+Of boxes it also prints how large the objects are, and how a detector would be shown them. With an
+encoder it looks for images of one split that are nearly those of another: a test on such says too
+much.
 
-The table has a line for each image: file, split, label, group, the file that it is a copy of, its size as shown, and
-its bytes. It can be given back as --labels.
+The table has a line for each image: file, split, label, group, the file that it is a copy of, its
+  size as shown, and its bytes. It can be given back as --labels.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     from cpc_tf.data.decode import IntensityRange
     from cpc_tf.data.table import Table
 
-_NEAR = 0.95  # cosine of centred features from which images are nearly the same, as of `cpc-tf embed --duplicates`
+# cosine of centred features from which images are nearly the same, as of `cpc-tf embed
+# --duplicates`
+_NEAR = 0.95
 # images that are encoded, and whose features are in memory, at a time
 _BATCH = 64
 _BLOCK = 4096
@@ -54,7 +58,8 @@ class ListingConfig(Settings):
 
 
 def listing(config: ListingConfig) -> None:
-    """Prints counts of each class and split, sizes, broken files, the range of values, copies, groups, and objects.
+    """Prints counts of each class and split, sizes, broken files, the range of values, copies,
+    groups, and objects.
 
     Raises:
       ConfigError: as a training on these images; no folder is named; the table cannot be written.
@@ -142,7 +147,9 @@ def listing(config: ListingConfig) -> None:
 
 
 def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
-    """Returns images in folders, the label of each as --labels has it, and lines on their splits and classes."""
+    """Returns images in folders, the label of each as --labels has it, and lines on their splits
+    and classes.
+    """
     from cpc_tf.data import classes, pool
 
     table = pool.table_of(data)
@@ -194,7 +201,9 @@ def _uses(data: PicturesConfig) -> list[str]:
         return []
 
     def counted(table: Table, split: str) -> tuple[int, str, int]:
-        """Returns how many images of a split have a label, the split's name, and how many have none."""
+        """Returns how many images of a split have a label, the split's name, and how many have
+        none.
+        """
         texts = _texts(table, data.ambiguous_folders)
         pieces = splits.select(table, split, data.split_seed)
         rows = [row for piece in pieces for row in piece.rows.tolist()]
@@ -255,7 +264,9 @@ def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
 
 
 def _objects(data: PicturesConfig, folder: Annotated) -> str:
-    """Returns a line on the sizes of the objects to learn, in the images and as `cpc-tf detect` would show them."""
+    """Returns a line on the sizes of the objects to learn, in the images and as `cpc-tf detect`
+    would show them.
+    """
     import numpy as np
 
     from cpc_tf.boxes import catalog as boxes
@@ -320,7 +331,9 @@ def _near_copies(
 
 
 def _projected(features: np.ndarray) -> np.ndarray:
-    """Returns features [n, D] of at most _WIDTH dimensions, by a fixed random projection, which keeps angles nearly."""
+    """Returns features [n, D] of at most _WIDTH dimensions, by a fixed random projection, which
+    keeps angles nearly.
+    """
     import numpy as np
 
     if features.shape[1] <= _WIDTH:

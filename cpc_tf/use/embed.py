@@ -1,4 +1,6 @@
-"""`cpc-tf embed`: from images to features, and to a map, neighbours, near duplicates and images to label first."""
+"""`cpc-tf embed`: from images to features, and to a map, neighbours, near duplicates and images to
+label first.
+"""
 
 from __future__ import annotations
 
@@ -181,7 +183,8 @@ def _encode(
     batch_size: int,
     intensity_range: IntensityRange | None = None,
 ) -> tuple[list[int], np.ndarray, dict[str, str]]:
-    """Returns the indices of the images that can be read, their features float32 [N, D], and why others cannot.
+    """Returns the indices of the images that can be read, their features float32 [N, D], and why
+    others cannot.
 
     Args:
       encoder: whose features.
@@ -210,7 +213,9 @@ def _encode(
 
 
 def _folder(config: EmbedConfig, images: Images | None) -> str:
-    """Returns the folder of images on a disk that the settings name; '' for a list of files and for arrays."""
+    """Returns the folder of images on a disk that the settings name; '' for a list of files and for
+    arrays.
+    """
     path = os.path.expanduser(config.pictures)
     return path.rstrip("/") or "/" if images is None and os.path.isdir(path) else ""
 
@@ -228,7 +233,9 @@ def write_features(
     encoder: str,
     what: str,
 ) -> None:
-    """Writes features [N, D] with the names of their files, in the format that the ending of `path` says."""
+    """Writes features [N, D] with the names of their files, in the format that the ending of `path`
+    says.
+    """
     buffer = io.BytesIO()
     if path.lower().endswith(NPZ):
         texts = {"names": names, "broken": [*broken], "reasons": [*broken.values()]}

@@ -1,12 +1,13 @@
-"""Turns images into features with an encoder, and shows what features tell of images without labels.
+"""Turns images into features with an encoder, and shows what features tell of images without
+labels.
 
     cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --output=features.npz --map=map.png
     cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --to_label=60 --duplicates=repeats.csv
     cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --neighbours=one.jpg
 
-Features: the mean of the feature map of a module of `cpc-tf export`, or of the output of another TF-Hub module, over the
-whole image and its mirror image, as in `cpc-tf classify` and `label`. Those of a folder are kept in the cache. A
-broken image is named and left out.
+Features: the mean of the feature map of a module of `cpc-tf export`, or of the output of another
+  TF-Hub module, over the whole image and its mirror image, as in `cpc-tf classify` and `label`.
+  Those of a folder are kept in the cache. A broken image is named and left out.
 """
 
 from __future__ import annotations

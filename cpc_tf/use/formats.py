@@ -1,4 +1,6 @@
-"""The outputs of `cpc-tf predict`: a file that grows, standard output, COCO's JSON with its ids, VOC's XML, YOLO."""
+"""The outputs of `cpc-tf predict`: a file that grows, standard output, COCO's JSON with its ids,
+VOC's XML, YOLO.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ PART = ".part"  # ending of an output that still grows
 
 
 def check(config: PredictConfig, model: Model, names: Sequence[str]) -> None:
-    """Raises ConfigError if the outputs of the settings do not go with the model or with the names of the images."""
+    """Raises ConfigError if the outputs of the settings do not go with the model or with the names
+    of the images.
+    """
     if not model.is_detector:
         if config.drawn:
             raise ConfigError(
@@ -67,10 +71,12 @@ def check_new(output: str) -> None:
 def opened(
     config: PredictConfig, model: Model, ids: Ids | None
 ) -> Iterator[Callable[[Sequence[Record]], None]]:
-    """Yields a function that takes the records of an --output in order; the output is finished where the context ends.
+    """Yields a function that takes the records of an --output in order; the output is finished
+    where the context ends.
 
-    CSV and JSON lines grow in a file beside it, with the ending PART; on standard output rows appear as they come.
-    Other formats, and files in a bucket, where none can grow, are written at the end.
+    CSV and JSON lines grow in a file beside it, with the ending PART; on standard output rows
+    appear as they come. Other formats, and files in a bucket, where none can grow, are written at
+    the end.
 
     Raises:
       ConfigError: another process is writing it.
@@ -109,7 +115,8 @@ def opened(
 
 @contextlib.contextmanager
 def _growing(path: str) -> Iterator[Callable[[str], None]]:
-    """Yields a function that appends text to a file, which is renamed where the context ends without an error.
+    """Yields a function that appends text to a file, which is renamed where the context ends
+    without an error.
 
     What a process left that was stopped is begun anew.
     """
@@ -149,7 +156,9 @@ def _growing(path: str) -> Iterator[Callable[[str], None]]:
 
 
 def _is_mine(file: BinaryIO, path: str) -> bool:
-    """Locks a file until it is closed; returns False if another process holds it, or has renamed it meanwhile."""
+    """Locks a file until it is closed; returns False if another process holds it, or has renamed it
+    meanwhile.
+    """
     if not lock(file, wait=False):
         return False
     return os.path.exists(path) and os.path.samestat(os.fstat(file.fileno()), os.stat(path))
@@ -201,7 +210,9 @@ def columns(model: Model) -> list[str]:
 
 
 def rows(record: Record, model: Model) -> Iterator[list[str]]:
-    """Yields the rows of a record: one of a classifier, one for each box of a detector and at least one."""
+    """Yields the rows of a record: one of a classifier, one for each box of a detector and at least
+    one.
+    """
     if isinstance(record, Detected):
         for label, score, *corners in record.boxes:
             yield [record.file, label, f"{score:.4f}", *(f"{x:.1f}" for x in corners), ""]
@@ -217,9 +228,11 @@ def rows(record: Record, model: Model) -> Iterator[list[str]]:
 
 
 def coco(records: Sequence[Detected], ids: Ids) -> str:
-    """Returns COCO's JSON: images, categories, and boxes as annotations with a score, which count from 1.
+    """Returns COCO's JSON: images, categories, and boxes as annotations with a score, which count
+    from 1.
 
-    `pycocotools.coco.COCO(file)` reads it; `loadRes` of the true boxes takes the annotations, if the ids are theirs.
+    `pycocotools.coco.COCO(file)` reads it; `loadRes` of the true boxes takes the annotations, if
+    the ids are theirs.
 
     Args:
       records: of all images.
@@ -249,7 +262,8 @@ def coco(records: Sequence[Detected], ids: Ids) -> str:
 def voc(record: Detected) -> str:
     """Returns VOC's XML of an image: its pixels count from 1, the last one belongs to a box.
 
-    Many readers take whole numbers only, and the elements of an object by their places: the score comes last.
+    Many readers take whole numbers only, and the elements of an object by their places: the score
+    comes last.
     """
     root = ET.Element("annotation")
     ET.SubElement(root, "filename").text = escaped(os.path.basename(record.file))
@@ -278,13 +292,16 @@ def voc(record: Detected) -> str:
 
 
 def _pixels(low: float, high: float, side: int) -> tuple[int, int]:
-    """Returns the first and the last pixel, from 1, between two edges; two different ones, or readers see no area."""
+    """Returns the first and the last pixel, from 1, between two edges; two different ones, or
+    readers see no area.
+    """
     first = max(1, min(round(low) + 1, side - 1))
     return first, max(first + 1, min(round(high), side))
 
 
 def yolo(record: Detected, number_of: Mapping[str, int], scores: bool = False) -> str:
-    """Returns YOLO's lines of an image, one a box: its class, centre and size in parts of the image, and its score.
+    """Returns YOLO's lines of an image, one a box: its class, centre and size in parts of the
+    image, and its score.
 
     Args:
       record: of an image that could be read; without boxes there are no lines.
@@ -310,7 +327,9 @@ def yolo_names(class_names: Sequence[str]) -> dict[str, str]:
 
 
 def place(folder: str, name: str, ending: str) -> str:
-    """Returns where a file about the image `name` goes below a folder: at the same place, with another ending."""
+    """Returns where a file about the image `name` goes below a folder: at the same place, with
+    another ending.
+    """
     parts = [part for part in name.split("/") if part not in ("", ".", "..")]
     return os.path.join(folder, os.path.splitext("/".join(parts))[0] + ending)
 
@@ -325,8 +344,8 @@ class Ids(NamedTuple):
 def read_ids(path: str, files: Sequence[str], model: Model) -> Ids:
     """Returns the ids for images and the classes of a detector.
 
-    Classes have the ids of --coco_ids, or else of the COCO JSON that the detector learned from; without either, both
-    count from 1.
+    Classes have the ids of --coco_ids, or else of the COCO JSON that the detector learned from;
+    without either, both count from 1.
 
     Args:
       path: the value of --coco_ids, '' for none.
@@ -358,7 +377,9 @@ def read_ids(path: str, files: Sequence[str], model: Model) -> Ids:
 
 
 def _image_ids(path: str, images: Sequence[tuple[str, Any]], files: Sequence[str]) -> list[Any]:
-    """Returns the id of each image: of the image with its path, or else with its name, if only one has it."""
+    """Returns the id of each image: of the image with its path, or else with its name, if only one
+    has it.
+    """
     by_path = collections.defaultdict(list)
     by_name = collections.defaultdict(list)
     for name, number in images:

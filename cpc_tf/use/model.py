@@ -1,4 +1,6 @@
-"""A classifier or a detector of `cpc-tf export`: opened from its directory, and its predictions of images."""
+"""A classifier or a detector of `cpc-tf export`: opened from its directory, and its predictions of
+images.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ class Prediction(NamedTuple):
 
     Attributes:
       file: its name.
-      labels: names of the most probable classes, best first; of a multi-label classifier all those with a probability
-        above 0.5, which may be none.
+      labels: names of the most probable classes, best first; of a multi-label classifier all those
+        with a probability above 0.5, which may be none.
       probabilities: one for each of the labels, in [0, 1].
       error: why the image could not be read, else ''.
     """
@@ -52,7 +54,9 @@ class Prediction(NamedTuple):
 
 
 class Box(NamedTuple):
-    """An object: its class, a score in [0, 1], and its corners in pixels of the image as displayed, from 0."""
+    """An object: its class, a score in [0, 1], and its corners in pixels of the image as displayed,
+    from 0.
+    """
 
     label: str
     score: float
@@ -67,7 +71,8 @@ class Detected(NamedTuple):
 
     Attributes:
       file: its name.
-      height, width: of the image as displayed (turned as its EXIF says), px; 0 if it could not be read.
+      height, width: of the image as displayed (turned as its EXIF says), px; 0 if it could not be
+        read.
       boxes: the objects.
       error: why the image could not be read, else ''.
     """
@@ -103,13 +108,14 @@ class Model:
 
     Attributes:
       path: the directory.
-      recommended_score: the least score of boxes that had the best F1 in the test of a detector; 0.5 if it says none.
+      recommended_score: the least score of boxes that had the best F1 in the test of a detector;
+        0.5 if it says none.
       least_score: as given, or the recommended one.
       class_names: in the order of the probabilities.
       is_detector: whether it finds boxes.
       multi_label: whether an image may have several classes.
-      intensity_range: the values that are black and white in images of more than 8 bits, see `decode.decode`; None
-        if the model does not say.
+      intensity_range: the values that are black and white in images of more than 8 bits, see
+        `decode.decode`; None if the model does not say.
       category_ids: of the COCO JSON that a detector learned from, by name of the class.
 
     Raises:

@@ -140,7 +140,9 @@ def _to_draw(records: list[Record], config: PredictConfig) -> list[Record]:
 
 
 class Style(NamedTuple):
-    """How a class is drawn: its name, or 'class 3' if no font has its letters, and the colour of its boxes."""
+    """How a class is drawn: its name, or 'class 3' if no font has its letters, and the colour of
+    its boxes.
+    """
 
     name: str
     color: str
@@ -158,7 +160,9 @@ def styles(class_names: Sequence[str]) -> dict[str, Style]:
 def boxes_on(
     image: np.ndarray, boxes: Sequence[Box], styles: Mapping[str, Style], named: bool = True
 ) -> np.ndarray:
-    """Returns an image, uint8 [H, W, 3], with boxes in the colours of their classes; `named`: with names and scores."""
+    """Returns an image, uint8 [H, W, 3], with boxes in the colours of their classes; `named`: with
+    names and scores.
+    """
     picture = Image.fromarray(image)
     pen = ImageDraw.Draw(picture)
     letters = max(10, min(picture.size) // 30)
@@ -200,7 +204,8 @@ def on_thumbnail(record: Detected) -> list[Box]:
 def on_sheet(records: Sequence[Record]) -> list[int]:
     """Returns the indices of the images of a sheet, the least sure first.
 
-    Half of them are the least sure of all, the others are evenly spaced among the rest, with the surest as the last.
+    Half of them are the least sure of all, the others are evenly spaced among the rest, with the
+    surest as the last.
     """
     order = sorted(
         (i for i, record in enumerate(records) if not record.error),

@@ -6,7 +6,8 @@
     find my_pictures -name '*.jpg' | cpc-tf predict --model=runs/photos/small/classifier --pictures=- \\
       --output=-
 
-An image that cannot be read is a row with its reason. Until all are done, rows are in predictions.csv.part.
+An image that cannot be read is a row with its reason. Until all are done, rows are in
+predictions.csv.part.
 """
 
 from __future__ import annotations

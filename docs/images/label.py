@@ -1,4 +1,5 @@
-"""Takes docs/images/label.png: the page of `cpc-tf label` in headless Chromium, with some crops labelled.
+"""Takes docs/images/label.png: the page of `cpc-tf label` in headless Chromium, with some crops
+labelled.
 
 PYTHONPATH=$PWD python docs/images/label.py
 """

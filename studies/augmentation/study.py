@@ -1,4 +1,5 @@
-"""What each augmentation of the patches is worth: linear top-1 after equal pre-training with each policy.
+"""What each augmentation of the patches is worth: linear top-1 after equal pre-training with each
+policy.
 
     python -m studies augmentation
 

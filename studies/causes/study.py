@@ -2,9 +2,9 @@
 
     python -m studies causes
 
-Each run trains for MINUTES; the rungs of 'length' take what their epochs take. A rung's epochs follow from its speed
-below, not from the clock, so that a run is the same on any machine. What is read off (studies/read_off) are training
-images held out from the classifiers.
+Each run trains for MINUTES; the rungs of 'length' take what their epochs take. A rung's epochs
+follow from its speed below, not from the clock, so that a run is the same on any machine. What is
+read off (studies/read_off) are training images held out from the classifiers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ READINGS = {
 
 
 class Rung(NamedTuple):
-    """One value of a setting; `speed`: images/s on one core; `length`: epochs, if they do not follow from the time."""
+    """One value of a setting; `speed`: images/s on one core; `length`: epochs, if they do not
+    follow from the time.
+    """
 
     cause: str
     name: str
@@ -55,7 +57,8 @@ def _geometry(resize: int, image: int, patch: int, stride: int) -> list[str]:
     ]
 
 
-# Those that may matter most first. Speeds: measured, AMD EPYC, 2026-11-22 (norms: 2026-11-23, by ratio to the preset).
+# Those that may matter most first. Speeds: measured, AMD EPYC, 2026-11-22 (norms: 2026-11-23, by
+# ratio to the preset).
 REFERENCE = Rung("reference", "the preset", [], 91)
 RUNGS = [
     REFERENCE,
@@ -79,7 +82,8 @@ RUNGS = [
     Rung("norm", "channel", ["--norm=channel"], 83),
     Rung("images of negatives", "8", ["--batch_size=8", "--learning_rate=0.001"], 85),
     Rung("encoder", "medium, 64 / 16 px", ["--encoder=medium", *_geometry(72, 64, 16, 12)], 29),
-    # The speeds of the following two are estimates: measure them before they run: images_per_second of metrics.jsonl.
+    # The speeds of the following two are estimates: measure them before they run: images_per_second
+    # of metrics.jsonl.
     Rung("width of the latents", "512", ["--encoder=base_512"], 95),
     Rung("image / patch", "96 / 24 px", ["--encoder=base_24px", *_geometry(108, 96, 24, 18)], 75),
     Rung("length", "10", [], 91, 10),

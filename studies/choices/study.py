@@ -1,10 +1,11 @@
-"""Settings for studies/label_curve at 128 px, chosen on held-out training images: one changed at a time.
+"""Settings for studies/label_curve at 128 px, chosen on held-out training images: one changed at a
+time.
 
     python -m studies.thirds ../shared/data/imagenette-224 runs/thirds
     python -m studies choices --only=labels=0.1 --only=features=pixels
 
-The encoder has as many trials as the baseline, which then tries other networks. There are as many labels as
-studies/label_curve has for the same fraction, of a seed that it does not use.
+The encoder has as many trials as the baseline, which then tries other networks. There are as many
+labels as studies/label_curve has for the same fraction, of a seed that it does not use.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ SIDES = {"CPC": "efficient_128px", "pixels": "efficient_pixels_128px"}  # preset
 SHORT = "--finetune_steps=500"
 NAMES = {"base_deep": "a deeper", "base_wide": "a wider"}
 VIEWS = "--cached_views=8"  # maps of 16 would take 4 GB
-# Fraction of the labels -> (features, what is changed, flags after the preset), the presets first, both sides in turn.
+# Fraction of the labels -> (features, what is changed, flags after the preset), the presets first,
+# both sides in turn.
 CHOICES = {
     0.01: [
         ("CPC", "500 steps of fine-tuning", [SHORT]),
@@ -62,8 +64,8 @@ CHOICES = {
 }
 
 
-# The paper compares the best network of each class, so the baseline may have another one than the encoder has. These
-# have the steps and the augmentation that the trials above chose.
+# The paper compares the best network of each class, so the baseline may have another one than the
+# encoder has. These have the steps and the augmentation that the trials above chose.
 NETWORKS = {
     part: [
         ("pixels", f"{what} network ({name})", [*flags, f"--backbone={name}"])

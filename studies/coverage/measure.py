@@ -1,9 +1,10 @@
-"""How often the stated interval holds the accuracy on all the rest, on one set of images with one kind of labels.
+"""How often the stated interval holds the accuracy on all the rest, on one set of images with one
+kind of labels.
 
     python -m studies.coverage.measure --pictures_of=digits --labels=plain --output=result.json
 
-Each draw labels some images of each class and cross-validates a classifier as `cpc-tf classify` does. The true
-accuracy is that of the same classifier on all other images of the set.
+Each draw labels some images of each class and cross-validates a classifier as `cpc-tf classify`
+does. The true accuracy is that of the same classifier on all other images of the set.
 """
 
 from __future__ import annotations
@@ -39,14 +40,18 @@ UNLABELLED = 300  # images that self-training may use
 
 
 class Encoded(NamedTuple):
-    """The images of a set, each also darker and brighter: features float32 [versions, N, D], labels int64 [N]."""
+    """The images of a set, each also darker and brighter: features float32 [versions, N, D], labels
+    int64 [N].
+    """
 
     features: np.ndarray
     labels: np.ndarray
 
 
 class Drawn(NamedTuple):
-    """What a person would have: labelled examples, which of them are accepted guesses, and the rest with its truth."""
+    """What a person would have: labelled examples, which of them are accepted guesses, and the rest
+    with its truth.
+    """
 
     examples: Examples
     accepted: np.ndarray
@@ -73,9 +78,10 @@ def draw(data: Encoded, kind: str, each: int, seed: int) -> Drawn:
 
     Args:
       data: the set.
-      kind: 'plain'; 'groups': groups of GROUP images that are much alike, as of one patient, are labelled whole, and
-        the table names the groups; 'copies': each labelled image is there in three brightnesses, of which no table
-        tells; 'accepted': a person accepts every guess of the first classifier that is SURE.
+      kind: 'plain'; 'groups': groups of GROUP images that are much alike, as of one patient, are
+        labelled whole, and the table names the groups; 'copies': each labelled image is there in
+        three brightnesses, of which no table tells; 'accepted': a person accepts every guess of the
+        first classifier that is SURE.
       each: labels a class.
       seed: of the draw.
     """
@@ -127,7 +133,9 @@ def _with_guesses(examples: Examples) -> tuple[Examples, np.ndarray]:
 
 
 def measured(drawn: Drawn, seed: int) -> dict:
-    """Returns what `cpc-tf classify` states of a draw, and what is true of its classifier on the rest."""
+    """Returns what `cpc-tf classify` states of a draw, and what is true of its classifier on the
+    rest.
+    """
     config = ClassifyConfig()
     taught = by_people(drawn.examples, drawn.accepted, config, SINGLE_LABEL)
     judged = judge(taught, SINGLE_LABEL, seed=seed)

@@ -1,6 +1,7 @@
 """The sets of images of the study: six kinds, each with about as many images of each class.
 
-Every function returns `Pictures`. The images are small squares, resized to the side that the encoder takes.
+Every function returns `Pictures`. The images are small squares, resized to the side that the
+encoder takes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Pictures(NamedTuple):
 
 
 def photographs(places: Places) -> Pictures:
-    """Crops of 19 photographs, the classes; of their test part, which the encoder did not see either."""
+    """Crops of 19 photographs, the classes; of their test part, which the encoder did not see
+    either.
+    """
     del places
     random = np.random.default_rng(0)
     squares = []
@@ -70,7 +73,9 @@ def imagenette(places: Places) -> Pictures:
 
 
 def blood_cells(places: Places) -> Pictures:
-    """Cells of three kinds, cut out by their boxes; as many of each kind as of the rarest, at most MOST."""
+    """Cells of three kinds, cut out by their boxes; as many of each kind as of the rarest, at most
+    MOST.
+    """
     boxes: dict[str, list[tuple[pathlib.Path, tuple[int, ...]]]] = {}
     for annotation in sorted(pathlib.Path(places.boxes, "Annotations").glob("*.xml")):
         root = ElementTree.parse(annotation).getroot()
@@ -133,7 +138,9 @@ def digits(places: Places) -> Pictures:
 
 
 def textures(places: Places) -> Pictures:
-    """Squares of grey photographs of brick, grass and gravel, of scikit-image, which do not overlap."""
+    """Squares of grey photographs of brick, grass and gravel, of scikit-image, which do not
+    overlap.
+    """
     import skimage.data
 
     del places

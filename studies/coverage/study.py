@@ -2,8 +2,8 @@
 
     python -m studies coverage
 
-Six sets of images, 20 draws each of 2, 3, 5, 10 and 20 labels a class; labels of single images, of groups, with
-three brightnesses of each image, and with accepted guesses.
+Six sets of images, 20 draws each of 2, 3, 5, 10 and 20 labels a class; labels of single images, of
+groups, with three brightnesses of each image, and with accepted guesses.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def summary(draws: Sequence[dict]) -> dict:
 
 
 def table(records: Sequence[dict]) -> str:
-    """For each set and kind of labels: held of the draws, and stated minus true in points, by labels a class."""
+    """For each set and kind of labels: held of the draws, and stated minus true in points, by
+    labels a class.
+    """
     lines = []
     for record in records:
         cells = []

@@ -1,14 +1,16 @@
-"""Detectors on encoders pre-trained without labels, trained on labels, and new; as the paper's table of VOC.
+"""Detectors on encoders pre-trained without labels, trained on labels, and new; as the paper's
+table of VOC.
 
     python -m studies detection --only=dataset=collages
     python -m studies detection --only=dataset=collages-128px --only=features=CPC
 
-Encoders learn from the images of `photos` (for collages) or of imagenette-224 (the others). At half the size they are
-those of studies/label_curve. At 128 px a seed is that of the detector alone, and one encoder trained on labels is
-compared. 'CPC, adapted' is the module after more pre-training, without labels, on the crops of `photos` or the images
-of bccd-voc. 'CPC, two phases' trains the detector for half of the same epochs on the frozen encoder, then both; that is
-done twice, since the length of the second phase is chosen on held-out images first.
-Beside the encoders a run takes five minutes on a core, at 128 px a quarter to half an hour, with two phases twice that.
+Encoders learn from the images of `photos` (for collages) or of imagenette-224 (the others). At half
+the size they are those of studies/label_curve. At 128 px a seed is that of the detector alone, and
+one encoder trained on labels is compared. 'CPC, adapted' is the module after more pre-training,
+without labels, on the crops of `photos` or the images of bccd-voc. 'CPC, two phases' trains the
+detector for half of the same epochs on the frozen encoder, then both; that is done twice, since the
+length of the second phase is chosen on held-out images first. Beside the encoders a run takes five
+minutes on a core, at 128 px a quarter to half an hour, with two phases twice that.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ LABEL_STEPS = 12_000  # that encoders learn from all labels at 128 px
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
-    """All encoders of a dataset with the first seed, then with the others; then what two phases need beside these."""
+    """All encoders of a dataset with the first seed, then with the others; then what two phases
+    need beside these.
+    """
     found = []
     for dataset in SETTINGS:
         encoders = [*ENCODERS, ADAPTED] if dataset in ADAPTING else ENCODERS

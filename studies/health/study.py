@@ -1,4 +1,5 @@
-"""Healthy and sick pre-training runs side by side: four short runs of the photos preset, a minute each on two cores.
+"""Healthy and sick pre-training runs side by side: four short runs of the photos preset, a minute
+each on two cores.
 
 python -m studies health --cores=1
 """

@@ -1,9 +1,10 @@
-"""A simulated person who knows the truth labels images in the order of `cpc-tf label`, or in another one.
+"""A simulated person who knows the truth labels images in the order of `cpc-tf label`, or in
+another one.
 
     python -m studies.label.simulate --dataset=photos --order=default --seed=0 --output=result.json
 
-Each seed leaves another fifth of the training images out. The result has the accuracy on the test after 20, 50, 100
-and 200 labels, and what the page states then.
+Each seed leaves another fifth of the training images out. The result has the accuracy on the test
+after 20, 50, 100 and 200 labels, and what the page states then.
 """
 
 from __future__ import annotations

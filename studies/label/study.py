@@ -1,8 +1,10 @@
-"""Which images to label first? The orders of `cpc-tf label`, with a simulated person who knows the truth.
+"""Which images to label first? The orders of `cpc-tf label`, with a simulated person who knows the
+truth.
 
     python -m studies label
 
-On the frozen features of the released module; five seeds, each with another four fifths of the training images.
+On the frozen features of the released module; five seeds, each with another four fifths of the
+training images.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def _run(work: str, title: str, dataset: str, name: str, seed: int) -> runner.Ru
 
 
 def table(records: Sequence[dict]) -> str:
-    """Top-1 on the test in percent by the number of labels; of the default also how far the stated accuracy is off."""
+    """Top-1 on the test in percent by the number of labels; of the default also how far the stated
+    accuracy is off.
+    """
     rows = []
     for dataset in dict.fromkeys(record["dataset"] for record in records):
         for name in (DEFAULT, *ORDERS):

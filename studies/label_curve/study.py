@@ -1,11 +1,12 @@
-"""Accuracy against labels: CPC and the supervised baseline at each fraction, as the paper's Fig. 1 and tables 2 and 3.
+"""Accuracy against labels: CPC and the supervised baseline at each fraction, as the paper's Fig. 1
+and tables 2 and 3.
 
     python -m studies label_curve --only=dataset=photos
     python -m studies label_curve --only=dataset=imagenette-128px
     python -m studies label_curve --only=dataset=photos-128px --only=features=pixels
 
-At 64 px each seed pre-trains an encoder; at 128 px all seeds use one, and a seed is that of labels and classifier. Two
-hours on two cores for `photos` or imagenette-224.
+At 64 px each seed pre-trains an encoder; at 128 px all seeds use one, and a seed is that of labels
+and classifier. Two hours on two cores for `photos` or imagenette-224.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from studies import runner, tables
 
 SEEDS = 3
 FEATURES = ("CPC", "pixels")
-# Baselines of about as many parameters as CPC's encoder and classifier (2.06 million, the baseline has 0.91) or of more
+# Baselines of about as many parameters as CPC's encoder and classifier (2.06 million, the baseline
+# has 0.91) or of more
 # layers, at 128 px: features -> what differs from the baseline's preset.
 ARMS = {
     "pixels, two blocks": ["--head_blocks=2"],
@@ -44,11 +46,13 @@ FRACTIONS = {
     "imagenette-224": (0.01, 0.1, 1.0),
     "imagenette-128px": CURVE,
 }
-# Dataset -> the module for all seeds; the first one is adapted to `photos` with flags/photos/pretrain_128px.flags.
+# Dataset -> the module for all seeds; the first one is adapted to `photos` with
+# flags/photos/pretrain_128px.flags.
 GIVEN = {"photos-128px": "runs/photos_hub", "imagenette-128px": runner.MODULE}
 # Dataset -> the ending of its presets' names in flags/.
 ENDING = {"photos-128px": "_128px", "imagenette-128px": "_128px"}
-# Dataset -> {fraction of the labels from which on the baseline needs other steps than its preset has: how many}.
+# Dataset -> {fraction of the labels from which on the baseline needs other steps than its preset
+# has: how many}.
 LONGER = {
     "photos": {0.1: 3000},
     "photos-128px": {0.1: 3000},
@@ -75,10 +79,10 @@ def _data(dataset: str, pictures: str) -> list[str]:
 def _changed(dataset: str, features: str, fraction: float) -> list[str]:
     """The flags that differ from the presets.
 
-    The baseline trains longer with more labels. At 128 px trials on held-out images with 1 and 10 % of the labels gave
-    these settings (studies/choices); 2 % follows 1 %, and the 24,000 steps from 20 % on are what the validation images
-    were seen to favour. On imagenette-224 no labels are held out, to save time: how long encoders are fine-tuned comes
-    from trials with other labels.
+    The baseline trains longer with more labels. At 128 px trials on held-out images with 1 and 10 %
+    of the labels gave these settings (studies/choices); 2 % follows 1 %, and the 24,000 steps from
+    20 % on are what the validation images were seen to favour. On imagenette-224 no labels are held
+    out, to save time: how long encoders are fine-tuned comes from trials with other labels.
     """
     if features.startswith("pixels"):
         steps = [
@@ -108,7 +112,8 @@ def classified(
     seed: int,
     steps: int = 0,
 ) -> list[tuple[runner.Command, str]]:
-    """The steps that classify in FOLDER/FEATURES_FRACTION; without a given module CPC is pre-trained in FOLDER first.
+    """The steps that classify in FOLDER/FEATURES_FRACTION; without a given module CPC is
+    pre-trained in FOLDER first.
 
     `steps`: of training, in place of this study's, in a folder of their own.
     """

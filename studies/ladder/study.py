@@ -1,9 +1,10 @@
-"""From CPC v1 to v2: linear top-1 of the rungs of Fig. 3 on the embedded photographs, pre-trained equally long.
+"""From CPC v1 to v2: linear top-1 of the rungs of Fig. 3 on the embedded photographs, pre-trained
+equally long.
 
     python -m studies ladder
 
-Each encoder has two classifiers: one that learned with the augmentation of the encoder, as in appendix B, and one that
-learned without. A run takes a few minutes on a core.
+Each encoder has two classifiers: one that learned with the augmentation of the encoder, as in
+  appendix B, and one that learned without. A run takes a few minutes on a core.
 """
 
 from __future__ import annotations

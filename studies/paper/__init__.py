@@ -1,1 +1,3 @@
-"""The paper row by row, as data: `rows` says what it states, `chains` which presets lead there, `page` writes it."""
+"""The paper row by row, as data: `rows` says what it states, `chains` which presets lead there,
+`page` writes it.
+"""

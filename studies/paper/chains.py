@@ -16,8 +16,8 @@ class Chain(NamedTuple):
 
     Attributes:
       title: a heading of the page.
-      steps: a preset each. Behind its name '--flag=value' sets a flag of its command, and any other word chooses the
-        commands of its header that have it.
+      steps: a preset each. Behind its name '--flag=value' sets a flag of its command, and any other
+        word chooses the commands of its header that have it.
       runs: the folder that the report reads.
       fractions: of the labels, a run each; the header's command has the first.
     """
@@ -60,7 +60,9 @@ def _with(settings: list[str], command: str) -> str:
 
 
 def _on(before: list[str], command: str) -> str:
-    """A command on the encoder that the commands before it trained last, where its header names another one's."""
+    """A command on the encoder that the commands before it trained last, where its header names
+    another one's.
+    """
     trained = re.findall(r"--workdir=runs/\w+/(\w+)/pretrain", " ".join(before))
     named = re.search(r"--(?:encoder|output)=runs/\w+/(\w+)/hub", command)
     return command.replace(f"/{named[1]}/", f"/{trained[-1]}/") if trained and named else command
@@ -84,7 +86,8 @@ _ON_ROTATION = (
     " --vat_radius=0.0412 --vat_weight=0.3 --entropy_weight=0.3"
     " --workdir=runs/imagenet/rotation_vat/efficient_0.1"
 )
-# Other works fine-tune the network itself with a linear layer behind it, on crops and mirrored ones.
+# Other works fine-tune the network itself with a linear layer behind it, on crops and mirrored
+# ones.
 _FINE_TUNED = f"{_EFFICIENT} --head_blocks=0 --augment=none"
 # They learn linear classifiers on mirrored images in their own colours.
 _MIRRORED = f"{_LINEAR} --mirror --augment=none"
@@ -93,9 +96,11 @@ _WHOLE = (
     " --patch_stride=224"
 )
 _MOCO_X4 = "imagenet/pretrain_moco --encoder=resnet50_x4 --workdir=runs/imagenet/moco_x4/pretrain"
-# The C4 recipe of other works: regions are pooled from the third stack, and the trained fourth one is their head.
+# The C4 recipe of other works: regions are pooled from the third stack, and the trained fourth one
+# is their head.
 _C4 = "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer --region_head=encoder"
-# Objective -> its title, of tables 1 and 4; and what table 4 alone has, on the first three stacks of a ResNet-101.
+# Objective -> its title, of tables 1 and 4; and what table 4 alone has, on the first three stacks
+# of a ResNet-101.
 _RIVALS = {
     "instance_bank": "instance discrimination",
     "local_aggregation": "local aggregation",

@@ -1,12 +1,13 @@
-"""`python -m studies paper`: the runs of a row or a table of the paper, what they cost, and ours beside its figures.
+"""`python -m studies paper`: the runs of a row or a table of the paper, what they cost, and ours
+beside its figures.
 
     python -m studies paper --table=2 --dry_run           # lists the runs and their cost; runs nothing
     python -m studies paper --table=2                     # does those that are not done; may be interrupted
     python -m studies paper --row="CPC v2" --table=4      # a row by its name, or a part of it
     python -m studies paper --table=fig3 --seeds=3 --also=--data_dir=/data --also=pretrain:--batch_size=256
 
-Commands are those of docs/paper.md, with all fractions of the labels. They run one after another, each on all devices;
-a training that was interrupted goes on.
+Commands are those of docs/paper.md, with all fractions of the labels. They run one after another,
+each on all devices; a training that was interrupted goes on.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Chosen(NamedTuple):
 
 
 def chosen(table: str, name: str) -> list[Chosen]:
-    """The rows of a table, of those the ones with a name or, if none has it, with it as a part of theirs.
+    """The rows of a table, of those the ones with a name or, if none has it, with it as a part of
+    theirs.
 
     Raises:
       ConfigError: there is no such table or row, or none of them has commands.
@@ -109,7 +111,8 @@ def steps(chain: Chain, work: str = "runs", seed: int = 0, also: Sequence[str] =
     Args:
       work: in place of the folder 'runs'.
       seed: of all trainings; another than 0 has folders of its own, 'resnet161_seed1'.
-      also: flags of all trainings, '--data_dir=x', or of those of one task, 'pretrain:--batch_size=256'.
+      also: flags of all trainings, '--data_dir=x', or of those of one task,
+        'pretrain:--batch_size=256'.
     """
     found = []
     for command in chain.commands:
@@ -189,7 +192,9 @@ def run(step: Step) -> int:
 
 
 def filled(rows: Sequence[Chosen], of_seeds: Sequence[Mapping[str, Sequence[Step]]]) -> str:
-    """The rows with the paper's figures and ours, as far as they are done; `of_seeds`: {chain: steps} of each seed."""
+    """The rows with the paper's figures and ours, as far as they are done; `of_seeds`: {chain:
+    steps} of each seed.
+    """
     lines = []
     for section, row in rows:
         files = [

@@ -1,4 +1,6 @@
-"""What a run of the paper costs before it starts, in FLOP: of its preset's header, or counted from its convolutions."""
+"""What a run of the paper costs before it starts, in FLOP: of its preset's header, or counted from
+its convolutions.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ LARGEST = "resnet161"  # on which the cost of the presets for few labels is stat
 
 
 def stated(preset: str) -> float:
-    """The FLOP that the header of a preset states, or that of the preset that it names; 0 if it states none."""
+    """The FLOP that the header of a preset states, or that of the preset that it names; 0 if it
+    states none.
+    """
     cost = cli.preset_header(preset).cost
     other = re.match(r"that of (?:rung (\d)|flags/(\S+)\.flags)", cost)
     if not other:
@@ -29,7 +33,9 @@ def stated(preset: str) -> float:
 
 
 def flop(cost: str) -> float:
-    """The FLOP that the cost of a preset states: all settings of a search, then what follows; 0 if it states none."""
+    """The FLOP that the cost of a preset states: all settings of a search, then what follows; 0 if
+    it states none.
+    """
     search = re.search(
         rf"search of (\d+) settings.*?{FLOP} a setting(?:, then {FLOP.replace(' FLOP', '')})?", cost
     )
@@ -40,10 +46,12 @@ def flop(cost: str) -> float:
 
 
 def of_steps(commands: Sequence[Sequence[str]]) -> list[float]:
-    """The FLOP of each command, 0 where no header states it and nothing can be counted; exports and reports cost none.
+    """The FLOP of each command, 0 where no header states it and nothing can be counted; exports and
+    reports cost none.
 
     Args:
-      commands: words of `cpc-tf` each, in which an encoder's pre-training stands before what uses it.
+      commands: words of `cpc-tf` each, in which an encoder's pre-training stands before what uses
+        it.
     """
     encoders: dict[str, Settings] = {}  # folder of the module -> the settings of its pre-training
     found = []
@@ -101,7 +109,9 @@ def _classified(config: Settings, encoder: str) -> float:
 
 
 def forward(encoder: str, side: int) -> float:
-    """The FLOP of an encoder on a square of so many pixels a side: two for each product of its convolutions."""
+    """The FLOP of an encoder on a square of so many pixels a side: two for each product of its
+    convolutions.
+    """
     entry = NETWORKS[encoder]
     network = ARCHITECTURES[entry.of or encoder]
     side = -(-side // network.stem_stride)

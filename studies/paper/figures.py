@@ -1,6 +1,7 @@
 """The figures of Henaff et al. 2020 that ours stand beside, as printed there: floats are percent.
 
-Tables are numbered as LaTeX numbers them: 1 linear, 2 pixels against CPC, 3 other semi-supervised methods, 4 detection.
+Tables are numbered as LaTeX numbers them: 1 linear, 2 pixels against CPC, 3 other semi-supervised
+  methods, 4 detection.
 """
 
 # Table 1, "Linear classification accuracy, and comparison to other self-supervised methods":
@@ -25,7 +26,8 @@ TABLE_1 = {
     ),
 }
 
-# Table 2, "Data-efficient image classification", and figure 1. ImageNet has 1,281,167 training images.
+# Table 2, "Data-efficient image classification", and figure 1. ImageNet has 1,281,167 training
+# images.
 IMAGES = 1281167
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 PIXELS = "ResNet-200 trained on pixels"
@@ -40,11 +42,12 @@ TABLE_2 = {
         CPC: (78.3, 83.9, 88.8, 91.2, 93.3, 95.6, 96.5),
     },
 }
-# "Gain in data-efficiency" as printed. Its rule gives 2 at 10 % and 2.5 at 20 % for top-5: the two seem swapped.
+# "Gain in data-efficiency" as printed. Its rule gives 2 at 10 % and 2.5 at 20 % for top-5: the two
+# seem swapped.
 GAIN = {"top1": (5, 2.5, 2, 2, 2.5, 2, None), "top5": (5, 5, 2, 2.5, 2, 2, None)}
 
-# Table 3, "Comparison to other methods for semi-supervised learning": heading -> (method, top-5 at these fractions).
-# The first heading is ours.
+# Table 3, "Comparison to other methods for semi-supervised learning": heading -> (method, top-5 at
+# these fractions). The first heading is ours.
 TABLE_3_FRACTIONS = (0.01, 0.1, 1.0)
 TABLE_3 = {
     "Trained on labels alone": (("Supervised baseline", 44.1, 83.9, 95.2),),
@@ -84,8 +87,8 @@ TABLE_4 = {
     ),
 }
 
-# Figure 3: name -> (what it adds, what the text of section 4.1 says it brought in top-1). The figure's own values are
-# not printed.
+# Figure 3: name -> (what it adds, what the text of section 4.1 says it brought in top-1). The
+# figure's own values are not printed.
 LADDER = {
     "v1": ("CPC v1", ""),
     "MC": ("model capacity", "+5%"),

@@ -1,4 +1,6 @@
-"""Writes the body of docs/paper.md from `rows` and `chains`; commands and costs are those of the presets' headers."""
+"""Writes the body of docs/paper.md from `rows` and `chains`; commands and costs are those of the
+presets' headers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from studies.tables import markdown
 
 
 def body() -> str:
-    """All sections of the paper, then the commands, then what the presets cost and what of them is ours."""
+    """All sections of the paper, then the commands, then what the presets cost and what of them is
+    ours.
+    """
     costs = markdown(
         ["preset", "cost", "ours"],
         [[f"`{name}`", cli.preset_header(name).cost, OURS[name]] for name in OURS],

@@ -1,4 +1,6 @@
-"""The paper from its abstract to its last appendix: each row of a table, each figure, each sentence with a number."""
+"""The paper from its abstract to its last appendix: each row of a table, each figure, each sentence
+with a number.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ class Row(NamedTuple):
       text: its name, or what it says.
       figures: the paper's.
       chains: keys of `chains.CHAINS` that lead to its figures.
-      state: HERE: measured on small data, `why` says where; RUNS: the commands exist, the figure was not measured, and
-        `why` says what of them differs from the row; INSTEAD: so it is, but they train something else than the row,
-        `why` says what; NOT: `why` says why.
+      state: HERE: measured on small data, `why` says where; RUNS: the commands exist, the figure
+        was not measured, and `why` says what of them differs from the row; INSTEAD: so it is, but
+        they train something else than the row, `why` says what; NOT: `why` says why.
       why: see `state`.
       holds: the settings that are meant: a preset, then name=value.
     """
@@ -87,7 +89,8 @@ _SMALL = "[linear](results.md#linear)"
 
 
 def _table(groups: Mapping[str, Sequence[tuple]], known: Mapping[str | tuple, State]) -> list[Row]:
-    """A row for each line of one of the paper's tables; lines that are not `known` are other papers' methods.
+    """A row for each line of one of the paper's tables; lines that are not `known` are other
+    papers' methods.
 
     Lines are known by their name or, where several have it, by name and millions of parameters.
     """

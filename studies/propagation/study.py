@@ -1,9 +1,11 @@
-"""Label propagation beside the supervised baseline and beside fine-tuning on CPC, as table 3 of the paper: 64 px.
+"""Label propagation beside the supervised baseline and beside fine-tuning on CPC, as table 3 of the
+paper: 64 px.
 
     python -m studies propagation --only=features=pixels --only=label_fraction=0.1 --only=seed=0
 
-Steps, encoders and what is held out are those of studies/label_curve on imagenette-224, whose runs are those without
-label propagation. Weights and disturbance are the defaults; with self-training both classifiers have the steps.
+Steps, encoders and what is held out are those of studies/label_curve on imagenette-224, whose runs
+are those without label propagation. Weights and disturbance are the defaults; with self-training
+both classifiers have the steps.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Which recipe of CPC gives the best features on a tenth of the release's budget, at equal core-seconds?
+"""Which recipe of CPC gives the best features on a tenth of the release's budget, at equal
+core-seconds?
 
     python -m studies recipe --cores=1
 
-One thing is changed at a time. A trial with a dearer step has fewer of them. Tested on held-out training images, so
-that the validation images stay unseen; the winner is trained in full by studies/release.
+One thing is changed at a time. A trial with a dearer step has fewer of them. Tested on held-out
+training images, so that the validation images stay unseen; the winner is trained in full by
+studies/release.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The released encoder, made again by one command with two seeds, beside the module that comes with the code.
+"""The released encoder, made again by one command with two seeds, beside the module that comes with
+the code.
 
     python -m studies release
 
-What is read off (studies/read_off) is the feature map of whole images. Training images that are held out from the
-classifiers decide whether an encoder replaces the module, the validation images say how good it is.
+What is read off (studies/read_off) is the feature map of whole images. Training images that are
+held out from the classifiers decide whether an encoder replaces the module, the validation images
+say how good it is.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ READINGS = {
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
-    """The module, then the encoder of each seed, each read off on held-out and on validation images."""
+    """The module, then the encoder of each seed, each read off on held-out and on validation
+    images.
+    """
     found = [_read_off("the module", runner.MODULE, f"{places.work}/release/module", [], places)]
     for seed in range(SEEDS):
         folder = f"{places.work}/release/{seed}"

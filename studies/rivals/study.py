@@ -1,13 +1,15 @@
-"""Which pre-training for these images? Every objective at equal encoder, images and time on one core.
+"""Which pre-training for these images? Every objective at equal encoder, images and time on one
+core.
 
     python -m studies rivals --pictures=FOLDER --minutes=30
     python -m studies rivals --pictures=FOLDER --minutes=3 --only=encoder=small
 
-FOLDER has train/CLASS and val/CLASS, or is `photos`, the embedded photographs. An objective's length in steps is what
-fits into the minutes, by the CPU seconds of a step that `prepare` measures first. Two trials of the learning rate each,
-the same for all; the better one by neighbours among held-out training images counts, and a detector is trained on it.
-Settings are those of the papers, but for banks, queues and clusters, which are scaled to some thousands of images,
-and for the optimizer, which is one for all.
+FOLDER has train/CLASS and val/CLASS, or is `photos`, the embedded photographs. An objective's
+length in steps is what fits into the minutes, by the CPU seconds of a step that `prepare` measures
+first. Two trials of the learning rate each, the same for all; the better one by neighbours among
+held-out training images counts, and a detector is trained on it. Settings are those of the papers,
+but for banks, queues and clusters, which are scaled to some thousands of images, and for the
+optimizer, which is one for all.
 """
 
 from __future__ import annotations
@@ -104,13 +106,16 @@ def _seconds_file(places: runner.Places) -> pathlib.Path:
 
 
 def seconds(places: runner.Places) -> dict[str, float]:
-    """Returns {'ENCODER OBJECTIVE': CPU seconds of a step}, as far as they were measured on this machine."""
+    """Returns {'ENCODER OBJECTIVE': CPU seconds of a step}, as far as they were measured on this
+    machine.
+    """
     path = _seconds_file(places)
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def prepare(places: runner.Places, only: dict[str, str]) -> None:
-    """Times a step of each objective in CPU seconds, unless that was done before, and prints what the study costs.
+    """Times a step of each objective in CPU seconds, unless that was done before, and prints what
+    the study costs.
 
     The seconds are those of one core, and nearly the same beside other work.
     """
@@ -147,13 +152,15 @@ def prepare(places: runner.Places, only: dict[str, str]) -> None:
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
-    """Returns both trials of all objectives, the untrained encoder, and one that learned from all labels for as long.
+    """Returns both trials of all objectives, the untrained encoder, and one that learned from all
+    labels for as long.
 
     Where both trials of an objective are recorded, there is a detector on the better one, too.
     """
     recorded = records.read("rivals")
     wanted = _of(places, recorded)
-    # What is recorded of other images and minutes is part of the study, but nothing more of it is run.
+    # What is recorded of other images and minutes is part of the study, but nothing more of it is
+    # run.
     for pictures, minutes in sorted(
         {(record["pictures"], record["minutes"]) for record in recorded}
     ):
@@ -312,7 +319,9 @@ def lines(found: Sequence[dict]) -> list[Line]:
 
 
 def table(found: Sequence[dict]) -> str:
-    """Returns the table of the better trials: neighbours, logistic regression with parts of the labels, detection."""
+    """Returns the table of the better trials: neighbours, logistic regression with parts of the
+    labels, detection.
+    """
     rows = []
     for line in lines(found):
         cells = [f"{100 * line.trials[0][name]:.1f}" for name in MEASURES]
@@ -323,7 +332,9 @@ def table(found: Sequence[dict]) -> str:
 
 
 def draw(found: Sequence[dict]) -> bytes:
-    """The better trial of each objective: a panel for each measure, a bar for each objective, the best first."""
+    """The better trial of each objective: a panel for each measure, a bar for each objective, the
+    best first.
+    """
     ordered = sorted(lines(found), key=lambda line: line.trials[0]["knn"])
     measures = {**MEASURES, "map11": "collages, mAP"}
 

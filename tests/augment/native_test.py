@@ -1,4 +1,6 @@
-"""The native engine: equal to the reference, the same whatever the threads, and nonsense is refused."""
+"""The native engine: equal to the reference, the same whatever the threads, and nonsense is
+refused.
+"""
 
 import numpy as np
 import pytest
@@ -30,8 +32,8 @@ def test_native_is_the_reference(size):
         recipe = augment.draw(config, 5, size, count, size)
         ours = augment.apply(patches, recipe, "native").numpy().astype(int)
         differences = abs(ours - augment.apply(patches, recipe, "reference").numpy())
-        # Rounding of the elastic and colour steps can tip a value to its neighbour, and a later threshold or a steep
-        # contrast then widens that.
+        # Rounding of the elastic and colour steps can tip a value to its neighbour, and a later
+        # threshold or a steep contrast then widens that.
         assert np.mean(differences > 0) < 1e-3
         assert np.mean(differences > 1) < (1e-3 if size == 256 else 1e-4)
 

@@ -1,4 +1,6 @@
-"""Policies are data: what a table of operations and a policy draw, how one is changed, and what stays as it was."""
+"""Policies are data: what a table of operations and a policy draw, how one is changed, and what
+stays as it was.
+"""
 
 import hashlib
 
@@ -13,8 +15,8 @@ from cpc_tf.core import cli
 from cpc_tf.core.settings import ConfigError, to_flagfile
 from tests.augment import samples
 
-# What (policy, changes) drew in the release before the table of operations: hashes of the recipes of (seed, counter,
-# patches, side) = KEYS.
+# What (policy, changes) drew in the release before the table of operations: hashes of the recipes
+# of (seed, counter, patches, side) = KEYS.
 KEYS = ((0, 7, 36, 80), (3, 123456, 25, 16))
 RECORDED = {
     ("none", ""): ("696675726c64fdd2", "20c221ba2ee4fcbb"),

@@ -1,4 +1,6 @@
-"""Operations in both engines: AutoAugment's primitives against PIL, steps against NumPy and other libraries."""
+"""Operations in both engines: AutoAugment's primitives against PIL, steps against NumPy and other
+libraries.
+"""
 
 import numpy as np
 import pytest

@@ -62,7 +62,8 @@ def test_what_fits_is_the_largest_power_of_two_below_the_line():
         for n in (4, 8)
     ]
     assert [memory.needed(point) for point in points] == pytest.approx([3e9, 4e9])
-    # 90 % of 8, 16, 24, 40 and 80 GB, less 2: room for 20.8, 49.6, 78.4, 136 and 280 images, of a batch of 128.
+    # 90 % of 8, 16, 24, 40 and 80 GB, less 2: room for 20.8, 49.6, 78.4, 136 and 280 images, of a
+    # batch of 128.
     assert (
         memory.row("it", points)
         == "| it | 1.5 | 0.5 | 4: 0.8, 8: 1.6 | 0.25 | 16 | 32 | 64 | 128 | 128 |"
@@ -87,6 +88,7 @@ def test_the_program_of_a_preset_and_the_bytes_of_its_variables(
     bank = 4 * 128 * 300
     parameters = (found["weights"] - bank) / 4
     assert parameters == int(parameters) > 1000
-    # Adam's two moments and the average of each weight, and Adam's counter and rate; the bank alone.
+    # Adam's two moments and the average of each weight, and Adam's counter and rate; the bank
+    # alone.
     assert 0 < found["variables"] - 4 * 4 * parameters - bank <= 16
     assert (tmp_path / "program").stat().st_size > 10_000

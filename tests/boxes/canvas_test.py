@@ -1,4 +1,6 @@
-"""Canvases against NumPy and PIL, and batches of them: boxes on their objects, replay, hosts, evaluation."""
+"""Canvases against NumPy and PIL, and batches of them: boxes on their objects, replay, hosts,
+evaluation.
+"""
 
 import numpy as np
 import pytest
@@ -143,7 +145,9 @@ def batches(count, source=SOURCE, config=CONFIG, **options):
 
 
 def white(image, size):
-    """Mass and edges (ymin, xmin, ymax, xmax) of the white rectangle, to a part of a pixel, from its soft border."""
+    """Mass and edges (ymin, xmin, ymax, xmax) of the white rectangle, to a part of a pixel, from
+    its soft border.
+    """
     shown = image[: size[0], : size[1]].max(axis=2) / 255.0
     rows, columns = shown.max(axis=1), shown.max(axis=0)
     edges = []

@@ -53,7 +53,9 @@ def test_images_alone_need_no_annotations(tmp_path, cache, warnings, annotations
 
 
 def test_the_mark_of_an_image_stays(tmp_path, cache):
-    """It tells a run whether its boxes are those that it began with: with another one, no earlier run would go on."""
+    """It tells a run whether its boxes are those that it began with: with another one, no earlier
+    run would go on.
+    """
     write_files(tmp_path, many(1))
     assert [mark for *_, mark in open_voc_folder(tmp_path, "train", cache).files()] == ["2f123c19"]
 
@@ -147,7 +149,8 @@ def link_to_itself(path):
     path.symlink_to(path.name)
 
 
-# A part of a sound folder, what is put in its place (or the content of a file there), and what is said.
+# A part of a sound folder, what is put in its place (or the content of a file there), and what is
+# said.
 PARTS = [
     ("JPEGImages", link_to_itself, ""),  # what was in it has another name now, and is found
     ("JPEGImages/0.png", os.mkfifo, ""),

@@ -1,4 +1,6 @@
-"""The embedded collages: boxes on their objects, splits that share no pixel, the same pixels always."""
+"""The embedded collages: boxes on their objects, splits that share no pixel, the same pixels
+always.
+"""
 
 import hashlib
 
@@ -25,7 +27,9 @@ def builder(tmp_path_factory):
 
 
 def plain_colours(split):
-    """Stands in for photos.regions: a colour for each photograph, red in training and green in testing."""
+    """Stands in for photos.regions: a colour for each photograph, red in training and green in
+    testing.
+    """
     levels = [10 * number + 10 for number in range(len(photos.CLASSES))]
     colours = [(level, 0, 255) if split == "train" else (0, level, 255) for level in levels]
     return [Image.new("RGB", (300, 300), colour) for colour in colours]

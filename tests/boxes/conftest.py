@@ -18,7 +18,9 @@ from tests.data.samples import write_files
 
 @pytest.fixture
 def opened(tmp_path):
-    """Writes {path: bytes or text} into a folder and opens a split of it, or of a file in it, as voc, coco or yolo."""
+    """Writes {path: bytes or text} into a folder and opens a split of it, or of a file in it, as
+    voc, coco or yolo.
+    """
 
     def opened(kind, files, split="train", at="", **options):
         write_files(tmp_path / kind, files)

@@ -1,4 +1,6 @@
-"""The same images and boxes in VOC's, COCO's and YOLO's formats are the same data, also if stored turned by EXIF."""
+"""The same images and boxes in VOC's, COCO's and YOLO's formats are the same data, also if stored
+turned by EXIF.
+"""
 
 import io
 
@@ -15,11 +17,13 @@ from tests.data.samples import write_files
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked")]
 
-# (ymin, xmin, ymax, xmax) from 0, half-open: boxes of images of sizes whose reciprocals are no sums of powers of two.
+# (ymin, xmin, ymax, xmax) from 0, half-open: boxes of images of sizes whose reciprocals are no sums
+# of powers of two.
 SIZES = [(8, 12), (37, 53), (49, 23), (101, 7), (11, 97)]
 CLASSES = ("zebra", "cat", "dog", "not there")  # not in the order of their names
 
-# As a person sees them: height, width, and a bright rectangle (ymin, xmin, ymax, xmax) that each turn moves.
+# As a person sees them: height, width, and a bright rectangle (ymin, xmin, ymax, xmax) that each
+# turn moves.
 SHOWN, RECTANGLE = (48, 80), (8, 16, 24, 64)
 TAGS = range(1, 9)  # of EXIF's orientation
 CANVAS = CanvasConfig(
@@ -30,7 +34,9 @@ CANVAS = CanvasConfig(
 
 
 def stored(tag):
-    """(image as a camera stores it, box in the stored image as VOC counts, size of the stored image)."""
+    """(image as a camera stores it, box in the stored image as VOC counts, size of the stored
+    image).
+    """
     pixels = np.zeros([*SHOWN, 3], np.uint8)
     ymin, xmin, ymax, xmax = RECTANGLE
     pixels[ymin:ymax, xmin:xmax] = 255
@@ -47,7 +53,9 @@ def stored(tag):
 
 
 def assert_boxes_are_on_the_rectangles(batch):
-    """That the box is the rectangle, and so are the bright pixels; the resizing of 48 x 80 px to themselves is none."""
+    """That the box is the rectangle, and so are the bright pixels; the resizing of 48 x 80 px to
+    themselves is none.
+    """
     expected = np.zeros(SHOWN, bool)
     ymin, xmin, ymax, xmax = RECTANGLE
     expected[ymin:ymax, xmin:xmax] = True
@@ -57,7 +65,9 @@ def assert_boxes_are_on_the_rectangles(batch):
 
 
 def boxes_of(number, size):
-    """(class, box, whether difficult) of an image; sides of two pixels or more, since VOC can state no shorter ones."""
+    """(class, box, whether difficult) of an image; sides of two pixels or more, since VOC can state
+    no shorter ones.
+    """
     random = np.random.default_rng(number)
     corners = [
         np.sort(random.permuted(np.tile(np.arange(0, n + 1, 2), [number, 1]), axis=1)[:, :2])
@@ -136,7 +146,9 @@ def test_boxes_are_the_same_bits_and_images_alone_have_no_labels(tmp_path, cache
 
 @pytest.fixture
 def source_of(opened):
-    """A source of the images of all tags with boxes and sizes where `told` says: (corners, size) of those stored."""
+    """A source of the images of all tags with boxes and sizes where `told` says: (corners, size) of
+    those stored.
+    """
 
     def source_of(told):
         files = {}

@@ -31,7 +31,9 @@ def test_what_a_line_of_a_list_means(tmp_path, name):
 
 
 def test_boxes_of_two_formats_are_refused(tmp_path):
-    """Of JSON files nothing tells whether they are annotations: they count where there are no others."""
+    """Of JSON files nothing tells whether they are annotations: they count where there are no
+    others.
+    """
     write_files(tmp_path, dict.fromkeys(("a.jpg", "a.xml", "readme.txt", "package.json"), b""))
     assert layout.format_of(str(tmp_path)) == ("voc", "1 XML file with the names of images")
     tables = {"a.csv": b"filename;class;xmin;ymin;xmax;ymax", "b.csv": b"file,label"}

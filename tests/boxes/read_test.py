@@ -1,4 +1,6 @@
-"""What is read from folders with boxes in VOC's, COCO's and YOLO's formats, and what is said of what is wrong there."""
+"""What is read from folders with boxes in VOC's, COCO's and YOLO's formats, and what is said of
+what is wrong there.
+"""
 
 import collections
 import re
@@ -33,7 +35,8 @@ from tests.boxes.samples import (
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
-# An image {n} of a split {s}, or {S} as others call it; its annotation; further files; what JSON calls the image.
+# An image {n} of a split {s}, or {S} as others call it; its annotation; further files; what JSON
+# calls the image.
 Layout = collections.namedtuple(
     "Layout", ("kind", "image", "annotation", "more", "called"), defaults=({}, "{n}.png")
 )
@@ -214,7 +217,8 @@ def filename(text):
     return xml(CAT).replace(b"<size>", f"<filename>{text}</filename><size>".encode())
 
 
-# Files, {split: contents}, the ends of the warnings of the last split, and the classes of all where they matter.
+# Files, {split: contents}, the ends of the warnings of the last split, and the classes of all where
+# they matter.
 CASES = {
     "images in the order of a list": Case(
         "voc",

@@ -27,7 +27,9 @@ def picture(level, height=HEIGHT, width=WIDTH):
 
 
 def pictures(*names):
-    """Images of these names, of grey levels 0, 1, ...; JPEGs hold PNGs, as files that were only renamed do."""
+    """Images of these names, of grey levels 0, 1, ...; JPEGs hold PNGs, as files that were only
+    renamed do.
+    """
     return {name: picture(level) for level, name in enumerate(names)}
 
 
@@ -100,7 +102,9 @@ def cats(name, count=1):
 
 
 def ours(count):
-    """So many boxes in our numbers; the first is OURS. Below they are in the numbers of each format."""
+    """So many boxes in our numbers; the first is OURS. Below they are in the numbers of each
+    format.
+    """
     return [[*OURS[:3], OURS[3] + i * MORE] for i in range(count)]
 
 

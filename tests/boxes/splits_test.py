@@ -1,4 +1,6 @@
-"""Splits of folders with boxes: usual names, slices, and the part that is held out; README's command on each layout."""
+"""Splits of folders with boxes: usual names, slices, and the part that is held out; README's
+command on each layout.
+"""
 
 import json
 
@@ -261,9 +263,11 @@ SMALLEST = """
 
 @pytest.fixture(scope="module")
 def traced_once():
-    """Runs share a small detector, its training step and its test, which take a quarter of a minute to trace.
+    """Runs share a small detector, its training step and its test, which take a quarter of a minute
+    to trace.
 
-    The layouts have images of one size and two classes, so that nothing traced depends on the layout.
+    The layouts have images of one size and two classes, so that nothing traced depends on the
+    layout.
     """
 
     def shared(make):

@@ -33,7 +33,9 @@ MEANT = {
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    """voc/2007 prepared by TFDS's own builder from an archive of four images, the same for each split."""
+    """voc/2007 prepared by TFDS's own builder from an archive of four images, the same for each
+    split.
+    """
     root = tmp_path_factory.mktemp("archive")
     files = {
         f"ImageSets/Main/{split}.txt": "\n".join(IMAGES) + "\n"

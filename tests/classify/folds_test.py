@@ -1,4 +1,6 @@
-"""What belongs together, and the folds: equal numbers of each class, chance where there is nothing to learn."""
+"""What belongs together, and the folds: equal numbers of each class, chance where there is nothing
+to learn.
+"""
 
 import numpy as np
 import pytest
@@ -113,7 +115,9 @@ def test_the_random_sample_of_the_page_decides_from_ten_pictures_on():
 
 
 def test_guesses_accepted_from_a_classifier_of_coin_flips_give_chance():
-    """As accepted guesses were learned from in the folds, 60 such labels by hand and 300 guesses had 65 % and more."""
+    """As accepted guesses were learned from in the folds, 60 such labels by hand and 300 guesses
+    had 65 % and more.
+    """
     random = np.random.default_rng(0)
     labelled = noise(random.integers(0, 2, 60), seed=1)
     others = random.normal(size=[300, 200]).astype(np.float32)

@@ -1,4 +1,6 @@
-"""The regression against scikit-learn's on whole features, and what cross-validation may and may not see."""
+"""The regression against scikit-learn's on whole features, and what cross-validation may and may
+not see.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Settings as flags: round trips, and what a user sees of them. What is refused is in tests/refusals_test.py."""
+"""Settings as flags: round trips, and what a user sees of them. What is refused is in
+tests/refusals_test.py.
+"""
 
 import dataclasses
 import re
@@ -204,7 +206,8 @@ def test_help_shows_flags_with_their_units(config_class):
     (["--batch_size=8", "--mirror"], 0, "ran with 8 True\n", ""),
     (["--batch_size=0"], 2, "", "error: --batch_size=0: must be at least 1 (default 512)\n"),
     (["--verbosity=x"], 2, "", "error: "),
-    (["--seed=7"], 143, "ran with 512 False\n", "stopped by SIGTERM: "),  # not the library's own error
+    # not the library's own error
+    (["--seed=7"], 143, "ran with 512 False\n", "stopped by SIGTERM: "),
 ])  # fmt: skip
 def test_a_user_sees_the_run_or_one_line(words, status, printed, error):
     done = subprocess.run(

@@ -1,4 +1,6 @@
-"""The line that names the devices of a run, and the warning of a GPU that is not used. The GPUs are made up."""
+"""The line that names the devices of a run, and the warning of a GPU that is not used. The GPUs are
+made up.
+"""
 
 import os
 import platform

@@ -1,4 +1,6 @@
-"""The program `cpc-tf`: its screen of help, presets by name, words that are not commands, a quick start."""
+"""The program `cpc-tf`: its screen of help, presets by name, words that are not commands, a quick
+start.
+"""
 
 import json
 import os
@@ -85,7 +87,9 @@ def test_a_full_disk_behind_standard_output_is_one_line(words, unbuffered):
 
 
 def test_helps_and_refusals_start_no_tensorflow():
-    """Of every command, by a fork for each case, since absl defines the flags of one command in a process."""
+    """Of every command, by a fork for each case, since absl defines the flags of one command in a
+    process.
+    """
     code = """
 import contextlib, io, json, os, sys
 from cpc_tf.core import program
@@ -148,7 +152,8 @@ def test_the_import_changes_nothing_in_the_process():
     ],
 )
 def test_windows_is_refused_in_a_sentence(code, status, error):
-    # Python's own modules are imported before: from 3.13 on they would look for what Windows alone has.
+    # Python's own modules are imported before: from 3.13 on they would look for what Windows alone
+    # has.
     code = f"import shutil, sys; sys.platform = 'win32'; {code}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == status

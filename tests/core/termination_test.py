@@ -1,4 +1,6 @@
-"""Signals end a program within seconds: at once, or after a step was saved; ignored ones stay ignored."""
+"""Signals end a program within seconds: at once, or after a step was saved; ignored ones stay
+ignored.
+"""
 
 import os
 import pty
@@ -75,7 +77,8 @@ def test_signals_without_a_name_have_a_number():
     ]
 
 
-# What the main thread does when the signals come: a mutex that is locked twice keeps it in C, as a compilation does.
+# What the main thread does when the signals come: a mutex that is locked twice keeps it in C, as a
+# compilation does.
 LIBRARY = "import ctypes; c = ctypes.CDLL(None); mutex = ctypes.create_string_buffer(64)"
 IN_C = (
     f"{LIBRARY}; c.pthread_mutex_lock(mutex); print('ready', flush=True);"
@@ -101,7 +104,9 @@ cli.run(Config, FUNCTION)
 
 
 def ended(command, *numbers, **options):
-    """The status and stderr of a process that gets signals once it is ready, and the seconds that it then took."""
+    """The status and stderr of a process that gets signals once it is ready, and the seconds that
+    it then took.
+    """
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, **options
     ) as process:

@@ -1,4 +1,6 @@
-"""From --dataset to a source: every kind is opened (refusals: tests/refusals_test.py); the summary of the data."""
+"""From --dataset to a source: every kind is opened (refusals: tests/refusals_test.py); the summary
+of the data.
+"""
 
 import pytest
 

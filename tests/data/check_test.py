@@ -1,4 +1,6 @@
-"""The check of each file: broken and huge images, what is remembered of them, leftovers of killed runs."""
+"""The check of each file: broken and huge images, what is remembered of them, leftovers of killed
+runs.
+"""
 
 import os
 import struct

@@ -45,7 +45,9 @@ def cache(tmp_path):
 
 @pytest.fixture
 def unchecked(monkeypatch):
-    """Takes the files of folders for sound images of 8 bits: decoding two of them takes as long as fifty tests."""
+    """Takes the files of folders for sound images of 8 bits: decoding two of them takes as long as
+    fifty tests.
+    """
     monkeypatch.setattr(check, "_check", _as_sound)
 
 
@@ -108,7 +110,9 @@ def root(tmp_path):
 
 @pytest.fixture(scope="session")
 def photos_dir(tmp_path_factory):
-    """A data_dir with photos/19 prepared, with a tenth of the labelled crops: 380 train, 95 test, 19 unlabelled."""
+    """A data_dir with photos/19 prepared, with a tenth of the labelled crops: 380 train, 95 test,
+    19 unlabelled.
+    """
     data_dir = str(tmp_path_factory.mktemp("tfds"))
     with datasets.quiet(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(photos, "TRAIN_PER_CLASS", 20)
@@ -131,7 +135,9 @@ def write_folder():
 
 @pytest.fixture(scope="session")
 def sharded(tmp_path_factory):
-    """Stands in for a prepared builder: shards of these many records. Record i is of grey level i, or `picture`."""
+    """Stands in for a prepared builder: shards of these many records. Record i is of grey level i,
+    or `picture`.
+    """
 
     def make(*counts, skip=0, picture=None):
         root = tmp_path_factory.mktemp("shards")

@@ -235,7 +235,9 @@ def test_unlabelled_pictures_alone(pictures, tmp_path):
 
 
 def test_multi_label_pictures(pictures, tmp_path):
-    """Every 5th is a rare bird, too; the last of the table has no class, and those after it have no row."""
+    """Every 5th is a rare bird, too; the last of the table has no class, and those after it have no
+    row.
+    """
     rows = [("cat", "dog")[i % 2] + (";bird" if i % 5 == 0 else "") for i in range(30)] + [
         "no class"
     ]

@@ -177,7 +177,9 @@ def test_capitals_of_a_row_make_no_difference_where_nothing_else_is_meant(refuse
 
 
 def test_a_path_that_leads_to_another_folder_names_no_picture(tmp_path):
-    """Two recordings have frames of the same names: the labels of day 1 were given to the images of day 2."""
+    """Two recordings have frames of the same names: the labels of day 1 were given to the images of
+    day 2.
+    """
     for day in ("day1", "day2"):
         (tmp_path / day).mkdir()
     pictures, root = ["f1.jpg", "f2.jpg"], str(tmp_path / "day2")

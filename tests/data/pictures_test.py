@@ -16,7 +16,9 @@ from tests.samples import write_pictures
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Twelve sound images in four folders, the first, the last and two in the middle broken in a way each."""
+    """Twelve sound images in four folders, the first, the last and two in the middle broken in a
+    way each.
+    """
     root = tmp_path_factory.mktemp("own")
     write_pictures(root, {"b": 3, "d": 3}, ("red", "green"))
     (root / "a.jpg").write_bytes(b"<!doctype html><p>not found")

@@ -218,7 +218,9 @@ MADE = {
 
 @pytest.mark.parametrize("made", MADE)
 def test_only_some_images_are_decoded_and_these_are_the_same(source, made):
-    """The share of the second of two processes that compute batches of 4 together: places 2, 3, 6, 7, 10, 11, ..."""
+    """The share of the second of two processes that compute batches of 4 together: places 2, 3, 6,
+    7, 10, 11, ...
+    """
     make = MADE[made]
     whole, part = (
         take(make(source), 5),

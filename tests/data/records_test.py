@@ -1,4 +1,6 @@
-"""Records: their index is read once and made anew if it is damaged; with --share_records each host reads its share."""
+"""Records: their index is read once and made anew if it is damaged; with --share_records each host
+reads its share.
+"""
 
 import itertools
 import os
@@ -107,7 +109,9 @@ def test_the_shares_of_an_epoch_are_all_records_but_the_remainder(sharded, windo
 
 
 def test_hosts_train_on_their_shares(sharded):
-    """A resume goes on with the same batches, and no two images of a step are cut or augmented alike."""
+    """A resume goes on with the same batches, and no two images of a step are cut or augmented
+    alike.
+    """
     source, geometry = opened(sharded(4, 4, 4), 5), GeometryConfig(2, 2, 2, 1)
 
     def seen(host, start=0):

@@ -1,4 +1,6 @@
-"""What every source must do: an order that is a function of (seed, counter), epochs that are permutations."""
+"""What every source must do: an order that is a function of (seed, counter), epochs that are
+permutations.
+"""
 
 import io
 import itertools
@@ -31,13 +33,17 @@ OBJECTS = {
 
 
 def levels(dataset, count):
-    """[(counter, grey level)] of the first examples; the grey level is the number of the file or record."""
+    """[(counter, grey level)] of the first examples; the grey level is the number of the file or
+    record.
+    """
     examples = itertools.islice(dataset.as_numpy_iterator(), count)
     return [(int(e["counter"]), level(e["encoded"])) for e in examples]
 
 
 def level(encoded):
-    """The grey level of an image; by Pillow, since a TensorFlow operation that runs alone takes milliseconds."""
+    """The grey level of an image; by Pillow, since a TensorFlow operation that runs alone takes
+    milliseconds.
+    """
     return np.asarray(Image.open(io.BytesIO(encoded))).flat[0]
 
 
@@ -136,7 +142,8 @@ def test_a_subset_holds_its_examples_in_order(whole):
         assert (subset.num_examples, subset.class_names) == (len(indices), whole.class_names)
         assert contents(subset) == [every[index] for index in indices]
         np.testing.assert_array_equal(subset.labels(), whole.labels()[indices])
-    # As a subset of its own: the shuffled order is a function of the seed and the number of examples.
+    # As a subset of its own: the shuffled order is a function of the seed and the number of
+    # examples.
     direct = restricted(whole, np.array([1, 5, 10]))
     assert levels(fewer.stream(seed=3), 9) == levels(direct.stream(seed=3), 9)
 
@@ -170,7 +177,9 @@ def test_records_are_indexed_once_and_then_read_where_they_are(sharded, monkeypa
 
 
 def test_the_order_of_a_subset_does_not_change(sharded):
-    """Earlier versions held subsets of records in memory; their runs go on with the images they would have seen."""
+    """Earlier versions held subsets of records in memory; their runs go on with the images they
+    would have seen.
+    """
     subset = restricted(
         TfdsSource(sharded(4, 3, 5), "train", window=9), np.array([1, 2, 4, 7, 8, 11])
     )

@@ -1,4 +1,6 @@
-"""Folders in which splits or classes are named in other ways: a run goes on with the right images, or refuses."""
+"""Folders in which splits or classes are named in other ways: a run goes on with the right images,
+or refuses.
+"""
 
 import shutil
 from unittest import mock
@@ -28,7 +30,9 @@ TWO = ["train/cat", "train/dog", "val/cat", "val/dog"]
 
 
 def write(root, folders, count=2):
-    """Images 0.png, 1.png, ... in each folder; one whose name ends with a slash stays empty, a file is an image."""
+    """Images 0.png, 1.png, ... in each folder; one whose name ends with a slash stays empty, a file
+    is an image.
+    """
     for number, name in enumerate(folders):
         if name.endswith("/"):
             (root / name).mkdir(parents=True)

@@ -84,7 +84,9 @@ def test_splits_together():
 
 @pytest.mark.parametrize(("strays", "cut", "own"), [(100, "80%", 20), (3, "60", 0)])
 def test_images_without_a_label_are_cut_by_themselves(strays, cut, own):
-    """Those with labels are cut alike whether the others are there or not, which few enough do not forbid."""
+    """Those with labels are cut alike whether the others are there or not, which few enough do not
+    forbid.
+    """
     stray = [f"train/{i}.png" for i in range(strays)]
     with_stray = table_of({"train": [*FILES, *stray]})
     found = files(f"train[{cut}:]", with_stray)

@@ -1,4 +1,6 @@
-"""What an encoder sees of an image, against numpy and PIL: resizing, crops, mirroring, grids, views."""
+"""What an encoder sees of an image, against numpy and PIL: resizing, crops, mirroring, grids,
+views.
+"""
 
 import collections
 import functools
@@ -143,7 +145,9 @@ def test_crops_are_a_function_of_seed_and_counter():
 
 
 def oracle(pixels, side, mode):
-    """What `fit` does, by Pillow: sides that shrink by whole numbers become the means of their footprints."""
+    """What `fit` does, by Pillow: sides that shrink by whole numbers become the means of their
+    footprints.
+    """
     height, width = pixels.shape[:2]
     shown = Image.fromarray(pixels)
     if mode == "squash":

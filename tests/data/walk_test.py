@@ -177,7 +177,9 @@ def test_links_that_lead_out_of_the_folder_are_followed_and_told(tmp_path, warni
 
 
 def test_a_bucket_is_read_through_tensorflow(cache, warnings):
-    """Here TensorFlow's file system in memory; folders of tools are skipped and empty ones named there, too."""
+    """Here TensorFlow's file system in memory; folders of tools are skipped and empty ones named
+    there, too.
+    """
     for name in ("cat/1.png", "dog/2.png", "@eaDir/3.png", "cat/.thumbnails/deep/4.png"):
         tf.io.gfile.makedirs(os.path.dirname(f"ram://images/{name}"))
         with tf.io.gfile.GFile(f"ram://images/{name}", "wb") as file:

@@ -179,7 +179,8 @@ def test_proposals():
     np.testing.assert_allclose(proposals[0, :2], boxes[::-1], atol=1e-4)
     np.testing.assert_array_equal(valid[0], [True, True, False, False, False])
     assert not np.any(proposals[0, 2:])
-    # In the smaller image the anchor of the better box lies in the padding; another one comes instead.
+    # In the smaller image the anchor of the better box lies in the padding; another one comes
+    # instead.
     np.testing.assert_allclose(proposals[1, 0], boxes[0], atol=1e-4)
     many, valid = propose(*arguments, SIZES, candidates=100, count=30, iou_threshold=0.7)
     assert valid[0].numpy().sum() > valid[1].numpy().sum() > 2

@@ -1,4 +1,6 @@
-"""The detector: its networks and ROIAlign against slow, plain answers, its losses and its detections."""
+"""The detector: its networks and ROIAlign against slow, plain answers, its losses and its
+detections.
+"""
 
 import math
 
@@ -81,7 +83,9 @@ def test_extremes(step, image):
 
 @pytest.mark.slow
 def test_compiled_inference_equals_uncompiled(model):
-    """Of a detector that is sure. Scores of an untrained one are so close that rounding decides their order."""
+    """Of a detector that is sure. Scores of an untrained one are so close that rounding decides
+    their order.
+    """
     draw, weights = np.random.default_rng(1), model.get_weights()
     for variable in model.detector_variables:
         variable.assign(variable + draw.normal(0, 0.3, variable.shape))
@@ -179,7 +183,8 @@ def test_regions_do_not_see_each_other():
 @pytest.mark.slow
 def test_boxes_stay_float32():
     keras.utils.set_random_seed(0)  # some draws make the outputs alike
-    # Far from the corner bfloat16 knows only every second pixel: the two boxes would become the same.
+    # Far from the corner bfloat16 knows only every second pixel: the two boxes would become the
+    # same.
     features = tf.constant(np.random.default_rng(0).normal(size=[1, 64, 64, 10]), tf.float32)
     boxes = tf.constant([[[500.0, 500, 504, 504], [501, 501, 505, 505]]])
     one, other = make("mixed_bfloat16")(features, boxes, 8)[0][0]

@@ -209,7 +209,9 @@ def quick(model, *_):
 
 @pytest.mark.slow
 def test_the_first_phase_keeps_the_encoder_and_the_second_begins_with_it(tmp_path, monkeypatch):
-    """With a rate of zero in the second phase its detector is that of the first: no test is better than the first."""
+    """With a rate of zero in the second phase its detector is that of the first: no test is better
+    than the first.
+    """
     make_tiny(monkeypatch)
     monkeypatch.setattr(FasterRCNN, "training_losses", quick)
     lines = pathlib.Path(__file__).with_name("tiny.flags").read_text().splitlines()

@@ -29,7 +29,9 @@ TINY = replace(SMALL.detector, region_reduce=6, region_chunk=5, backbone_norm="l
 
 
 def make_tiny(monkeypatch):
-    """Makes 'tiny' smaller still, two blocks of its stride: half of what there is to trace and to compile."""
+    """Makes 'tiny' smaller still, two blocks of its stride: half of what there is to trace and to
+    compile.
+    """
     stacks = (networks.Stack(1, 8, 32, 2), networks.Stack(1, 16, 64, 2))
     tiny = networks.Architecture(stacks, stem_kernel=3, stem_pool=False)
     monkeypatch.setitem(networks.ARCHITECTURES, "tiny", tiny)

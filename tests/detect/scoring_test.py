@@ -1,4 +1,6 @@
-"""Average precision by VOC's and COCO's rules against slow, plain answers, the best score, and what a test writes."""
+"""Average precision by VOC's and COCO's rules against slow, plain answers, the best score, and what
+a test writes.
+"""
 
 import json
 
@@ -35,7 +37,9 @@ def curve_of(right, objects):
 
 
 def test_vector_of_padilla():
-    """Padilla et al. 2020, github.com/rafaelpadilla/Object-Detection-Metrics: 24 detections, 15 objects."""
+    """Padilla et al. 2020, github.com/rafaelpadilla/Object-Detection-Metrics: 24 detections, 15
+    objects.
+    """
     curve = curve_of(np.isin(np.arange(1, 25), [1, 3, 10, 12, 13, 14, 23]), 15)
     values = [average_precision(curve, recalls) for recalls in (None, ELEVEN)]
     np.testing.assert_allclose(
@@ -50,7 +54,8 @@ def test_recall_of_a_whole_tenth_counts_as_reached():
 
 
 def test_second_detection_of_an_object_is_wrong_even_if_another_one_is_left():
-    # The second detection overlaps the first object most, which is taken, and the second one by 0.54.
+    # The second detection overlaps the first object most, which is taken, and the second one by
+    # 0.54.
     objects = truth([[0, 0, 10, 10], [0, 3, 10, 13]])
     assert judge(objects, found([[0, 0, 10, 10], [0, 1, 10, 9]], [0.9, 0.8])).right.tolist() == [
         1,
@@ -111,7 +116,9 @@ def kit_oracle(truths, detections, iou):
 
 
 def coco_oracle(truths, detections, label, iou):
-    """COCO's average precision of a class, as pycocotools' loops go: detection by detection, object by object."""
+    """COCO's average precision of a class, as pycocotools' loops go: detection by detection, object
+    by object.
+    """
     ranked = []
     for t, d in zip(truths, detections):
         objects = sorted(np.flatnonzero(t.labels == label), key=lambda k: t.difficult[k])
@@ -133,7 +140,9 @@ def coco_oracle(truths, detections, label, iou):
 
 
 def scenes(seed, spread):
-    """Objects of 12 images at the nodes of a grid `spread` apart, and detections near them or nowhere; one class."""
+    """Objects of 12 images at the nodes of a grid `spread` apart, and detections near them or
+    nowhere; one class.
+    """
     random = np.random.default_rng(seed)
     for _ in range(12):
         nodes = random.permutation(9)[: random.integers(0, 6)]
@@ -160,7 +169,9 @@ def test_equals_the_kits_rules(iou, spread):
 
 
 def test_equals_cocos_rules():
-    """Over ten overlaps, with crowded objects, which take another detection than by VOC's rules, and difficult ones."""
+    """Over ten overlaps, with crowded objects, which take another detection than by VOC's rules,
+    and difficult ones.
+    """
     truths, detections = zip(*scenes(0, 3))
     draw = np.random.default_rng(2)
     truths = [t._replace(labels=draw.integers(0, 2, len(t.labels))) for t in truths]
@@ -185,7 +196,8 @@ def test_the_best_score_is_the_one_with_the_best_f1():
         found([HERE, THERE, ELSEWHERE], [0.9, 0.8, 0.1]),
         found([HERE, HERE, THERE], [0.7, 0.305, 0.3]),
     ]
-    # At 0.3: three of four; a second box of an object is wrong, and one of a difficult object does not count.
+    # At 0.3: three of four; a second box of an object is wrong, and one of a difficult object does
+    # not count.
     best = best_f1(truths, detections)
     assert best[1:] == (3, 4, 3)
     assert (best.precision, best.recall, best.f1) == (3 / 4, 1, 6 / 7)
@@ -216,7 +228,9 @@ EXAMPLES = [rectangle(*example) for example in RECTANGLES] + [NOTHING, CROWDED]
 
 
 def whole_image(images, sizes):
-    """Finds one object of class 1 that is as large as the image, and a surer one of class 0 in its upper half."""
+    """Finds one object of class 1 that is as large as the image, and a surer one of class 0 in its
+    upper half.
+    """
     size = tf.cast(sizes, tf.float32)
     zeros = tf.zeros_like(size[:, 0])
     whole = tf.stack([zeros, zeros, size[:, 0], size[:, 1]], 1)

@@ -147,7 +147,8 @@ def test_each_object_has_an_anchor_that_leads_to_it(boxes):
         ANCHORS, EVERYWHERE, objects(boxes), RpnConfig(rpn_samples=1000), DRAWS
     )
     positive = samples.positive[0].numpy()
-    # 36 anchors of a side of 6 lie on the nodes of the grid; the others have some that they overlap most.
+    # 36 anchors of a side of 6 lie on the nodes of the grid; the others have some that they overlap
+    # most.
     reached = decode(
         samples.deltas[0], tf.gather(ANCHORS, samples.indices[0]), ANCHOR_WEIGHTS
     ).numpy()[positive]
@@ -192,7 +193,8 @@ def test_anchors_outside_are_not_learned_from():
     drawn = samples.indices[0].numpy()[samples.valid[0]]
     assert len(drawn) > 2
     assert np.all(drawn < 9)
-    # No anchor inside overlaps the first object. The second is an anchor outside, but is left to the best one inside.
+    # No anchor inside overlaps the first object. The second is an anchor outside, but is left to
+    # the best one inside.
     assert set(samples.labels[0].numpy()[samples.positive[0]]) == {1}
 
 

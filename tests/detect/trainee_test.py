@@ -1,6 +1,8 @@
-"""The step of a detector's training: rates, decay, clipping, random draws, the encoder that it trains.
+"""The step of a detector's training: rates, decay, clipping, random draws, the encoder that it
+trains.
 
-tests/training/contract_test.py shows that the step learns, compiles, and has one answer in parts and on replicas.
+tests/training/contract_test.py shows that the step learns, compiles, and has one answer in parts
+and on replicas.
 """
 
 import numpy as np
@@ -70,7 +72,8 @@ def test_the_gradient_is_clipped_on_demand_and_its_norm_and_what_is_left_out_are
     metrics, training = stepped
     assert set(metrics) == {*LOSSES, "gradient_norm", "left_out"}
     assert metrics["left_out"] == 0.5
-    # After one step the momentum is the gradient times the rate, not rounded to the variable's digits.
+    # After one step the momentum is the gradient times the rate, not rounded to the variable's
+    # digits.
     moved = np.sqrt(sum(np.square(momentum).sum() for momentum in training.optimizer.momentums))
     assert moved / SMALL.sgd.learning_rate == pytest.approx(0.01, rel=1e-3)
     assert metrics["gradient_norm"] > 0.1
@@ -103,7 +106,9 @@ def test_kernels_decay_and_the_encoder_has_its_own_rate(phase, factor, stepped):
 
 
 def test_seed_step_and_place_give_the_samples(stepped, monkeypatch):
-    """The draws that the losses of a step are given: as many kinds as there are seeds, steps and places."""
+    """The draws that the losses of a step are given: as many kinds as there are seeds, steps and
+    places.
+    """
     model, drawn = stepped[1].model, []
     monkeypatch.setattr(
         model,

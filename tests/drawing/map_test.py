@@ -14,7 +14,9 @@ pytestmark = pytest.mark.drawn
 
 
 def clusters(count=60):
-    """Features of two kinds of images, red and blue, far apart; thumbnails in their colours; labels."""
+    """Features of two kinds of images, red and blue, far apart; thumbnails in their colours;
+    labels.
+    """
     random = np.random.default_rng(0)
     labels = np.arange(count) % 2
     features = random.normal(size=[count, 8]) + 20 * labels[:, None]

@@ -25,7 +25,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_papers_classifier_has_the_papers_size():
-    """Beside the 303 M of the encoder, which tests/encoders/networks/resnet_test.py counts: more than 500 M."""
+    """Beside the 303 M of the encoder, which tests/encoders/networks/resnet_test.py counts: more
+    than 500 M.
+    """
     classifier = ResNetClassifier(1000, ClassifierConfig(head_blocks=11, head_width=4096))
     with tf.Graph().as_default():  # makes the variables without computing, or keeping, anything
         classifier(keras.backend.placeholder([1, 14, 14, 4096]))

@@ -1,4 +1,6 @@
-"""Which images a run learns from: none of --validation_split; with self-training all, with predicted classes."""
+"""Which images a run learns from: none of --validation_split; with self-training all, with
+predicted classes.
+"""
 
 import itertools
 import json
@@ -81,7 +83,9 @@ def test_all_pictures_have_the_predicted_class_but_those_with_a_chosen_label():
 def test_no_fraction_has_pictures_of_the_validation_split(
     folder, tmp_path, capsys, fraction, count
 ):
-    """A quarter of twelve images of each of three classes; the fraction is of the other nine, rounded half up."""
+    """A quarter of twelve images of each of three classes; the fraction is of the other nine,
+    rounded half up.
+    """
     more = [
         f"--label_fraction={fraction}",
         "--validation_split=train[:25%]",

@@ -1,4 +1,6 @@
-"""Phases share an encoder: each starts from its weights as they were loaded, and goes on after a kill."""
+"""Phases share an encoder: each starts from its weights as they were loaded, and goes on after a
+kill.
+"""
 
 import math
 import shutil

@@ -1,5 +1,5 @@
-"""Label propagation: the methods against their papers' formulas in NumPy, on a linear classifier of images; then what
-a step of a classifier's training computes, reads and changes.
+"""Label propagation: the methods against their papers' formulas in NumPy, on a linear classifier of
+images; then what a step of a classifier's training computes, reads and changes.
 """
 
 import numpy as np
@@ -96,7 +96,8 @@ def unit(x):
 
 
 def disturbances():
-    """Miyato et al. 2018, algorithm 1 with K = 1: the direction in which KL rises from the probe, by calculus.
+    """Miyato et al. 2018, algorithm 1 with K = 1: the direction in which KL rises from the probe,
+    by calculus.
 
     For logits W'x the gradient of KL(p || q(x + r)) with respect to r is W (q - p).
     """
@@ -112,7 +113,9 @@ def test_the_disturbance_of_vat():
 
 
 def test_vat_and_entropy():
-    """Prediction and disturbance are constants of the divergence; the entropy is the mean of the pictures'."""
+    """Prediction and disturbance are constants of the divergence; the entropy is the mean of the
+    pictures'.
+    """
     p, moved = predictions(KERNEL), PICTURES + disturbances()
 
     def change(kernel):
@@ -136,7 +139,9 @@ def test_a_picture_that_predicts_the_same_everywhere_is_not_disturbed():
 
 
 def test_uda():
-    """Xie et al. 2019, section 2: sharpened by 0.4, only of predictions above 0.5, no gradient through the target."""
+    """Xie et al. 2019, section 2: sharpened by 0.4, only of predictions above 0.5, no gradient
+    through the target.
+    """
     given, augmented = (
         PICTURES * np.array([0.01, 1, 1, 0.1, 1])[:, None, None, None],
         RANDOM.random(PICTURES.shape),

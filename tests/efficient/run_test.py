@@ -1,4 +1,6 @@
-"""The few-label protocol: which settings are tried and chosen, then from images in a folder to result.json."""
+"""The few-label protocol: which settings are tried and chosen, then from images in a folder to
+result.json.
+"""
 
 import contextlib
 import csv
@@ -62,7 +64,9 @@ def test_the_backbone_is_drawn_if_there_are_several():
 
 
 class Scripted:
-    """Phases without training. First rates above 1 diverge, the others are the better the larger; so are lengths."""
+    """Phases without training. First rates above 1 diverge, the others are the better the larger;
+    so are lengths.
+    """
 
     def __init__(self):
         self.classifier = types.SimpleNamespace(
@@ -105,7 +109,9 @@ class Scripted:
 
 
 def selected(**changes):
-    """(phase, chosen, steps) of each trial, and what they select, where the rates 0.2 and 9 are drawn after 0.1."""
+    """(phase, chosen, steps) of each trial, and what they select, where the rates 0.2 and 9 are
+    drawn after 0.1.
+    """
     given = {
         "learning_rate": 0.1,
         "search_trials": 6,
@@ -188,7 +194,9 @@ def metrics(workdir):
 
 @contextlib.contextmanager
 def copied(workdir, number):
-    """Copies a run's folder at its `number`-th evaluation to 'killed' beside it: what a kill there would have left."""
+    """Copies a run's folder at its `number`-th evaluation to 'killed' beside it: what a kill there
+    would have left.
+    """
     score, calls = scores.score, []
 
     def copying(*arguments):

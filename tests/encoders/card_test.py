@@ -68,7 +68,9 @@ def test_survives_json_and_knows_what_it_is(training, trained_by, began_with):
 
 
 def test_cards_of_other_versions():
-    """An earlier one without a setting of the geometry has its default; a later one's keys are left out."""
+    """An earlier one without a setting of the geometry has its default; a later one's keys are left
+    out.
+    """
     values = CARD.to_json()
     assert values["geometry"].pop("resize_mode") == "squash"
     assert EncoderCard.from_json(values) == CARD

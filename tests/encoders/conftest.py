@@ -1,4 +1,6 @@
-"""One module of ours, written once for all tests of encoders; third-party modules; SavedModels that are loaded once."""
+"""One module of ours, written once for all tests of encoders; third-party modules; SavedModels that
+are loaded once.
+"""
 
 import functools
 
@@ -28,7 +30,8 @@ def one_block(monkeypatch):
 
 @pytest.fixture(scope="package")
 def ours(tmp_path_factory):
-    """(directory, network) of a module as `cpc-tf export` writes it; with batch norm, for its statistics.
+    """(directory, network) of a module as `cpc-tf export` writes it; with batch norm, for its
+    statistics.
 
     Its network is that of `one_block`. Tests only read it.
     """

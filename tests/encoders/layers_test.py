@@ -1,4 +1,6 @@
-"""Layers of encoders: each gives the answer of TensorFlow's own, with our C++ operations and without."""
+"""Layers of encoders: each gives the answer of TensorFlow's own, with our C++ operations and
+without.
+"""
 
 import os
 import pathlib
@@ -181,8 +183,8 @@ LAYERS = [
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize(("settings", "by_rows"), LAYERS, ids=str)
 def test_the_layer_is_keras(settings, by_rows, dtype):
-    """In values, gradients and static shapes; in bfloat16 it is Keras' in float32: Keras' own sums in bfloat16 on
-    some CPUs."""
+    """In values, gradients and static shapes; in bfloat16 it is Keras' in float32: Keras' own sums
+    in bfloat16 on some CPUs."""
 
     def normal(shape, seed):
         return tf.cast(tf.cast(tf.random.stateless_normal(shape, seed), tf.bfloat16), tf.float32)
@@ -249,7 +251,9 @@ def test_no_images_and_no_channels():
 
 
 def _pooled(x):
-    """(values, gradient) by `max_pool`, which is not told the sizes, and by TensorFlow's own operation."""
+    """(values, gradient) by `max_pool`, which is not told the sizes, and by TensorFlow's own
+    operation.
+    """
     ours = tf.function(
         max_pool, input_signature=[tf.TensorSpec([None, None, None, x.shape[3]], x.dtype)]
     )
@@ -279,7 +283,8 @@ def test_pooling_values_and_gradients_are_those_of_tensorflow(height, width, dty
 
 @pytest.mark.slow
 def test_xla_compiles_the_deterministic_gradient():
-    tf.config.experimental.enable_op_determinism()  # with it tf.nn.max_pool2d raises UnimplementedError here
+    # with it tf.nn.max_pool2d raises UnimplementedError here
+    tf.config.experimental.enable_op_determinism()
     x = tf.random.stateless_normal([2, 9, 8, 3], [8, 9])
 
     @tf.function(jit_compile=True)
@@ -384,7 +389,8 @@ def test_a_mean_far_from_zero_costs_no_precision(use_native):
     inputs = _inputs((4, 64, 32), mean=1000)
     x, scale, offset, upstream = (v.numpy().astype(np.float64) for v in inputs)
     y, _, d_scale, _ = _run(inputs, False, use_native)
-    # A mean in float32 is half a unit in the last place off, as x is: 3e-5 at 1000, here in 256 terms of a sum.
+    # A mean in float32 is half a unit in the last place off, as x is: 3e-5 at 1000, here in 256
+    # terms of a sum.
     np.testing.assert_allclose(y, _oracle(x, scale, offset, False), atol=5e-5)
     np.testing.assert_allclose(d_scale, (_oracle(x, 1, 0, False) * upstream).sum((0, 1)), atol=2e-3)
 

@@ -270,7 +270,9 @@ def test_what_cannot_be_is_said_by_flag(ours, tmp_path):
 
 @pytest.mark.parametrize("kind", ["", "graph:"])
 def test_checkpoints_keep_the_names_of_earlier_versions(ours, tmp_path, kind):
-    """Few labels: `encoder/layer/encoder` is a network, `encoder/layer` a graph; a detector: `backbone/encoder`."""
+    """Few labels: `encoder/layer/encoder` is a network, `encoder/layer` a graph; a detector:
+    `backbone/encoder`.
+    """
     loaded, path = maps_of(kind + ours[0]), str(tmp_path / "both")
     tf.train.Checkpoint(encoder=loaded.saved(), backbone=loaded).write(path)
     names = {key for key, _ in tf.train.list_variables(path) if "OBJECT_GRAPH" not in key}

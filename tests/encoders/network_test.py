@@ -1,4 +1,6 @@
-"""Networks: kernels are brought back to the norm that they were drawn with, and grids of patches are cut."""
+"""Networks: kernels are brought back to the norm that they were drawn with, and grids of patches
+are cut.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ IMAGES = tf.constant(np.random.default_rng(0).uniform(size=[2, 16, 24, 3]), tf.f
 
 
 def grown(norm, order):
-    """(an encoder whose scale-free kernels have grown, kernel by kernel, to other norms; the norms of new ones)."""
+    """(an encoder whose scale-free kernels have grown, kernel by kernel, to other norms; the norms
+    of new ones).
+    """
     keras.utils.set_random_seed(0)
     network = make_encoder(EncoderConfig(encoder="small", norm=norm, block_order=order))
     network(IMAGES)

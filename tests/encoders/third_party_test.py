@@ -1,4 +1,6 @@
-"""Third-party encoders, in each format, give what their authors compute; what is damaged or of no use is one line."""
+"""Third-party encoders, in each format, give what their authors compute; what is damaged or of no
+use is one line.
+"""
 
 import pathlib
 import re

@@ -35,7 +35,9 @@ def test_pictures_of_a_group_count_once_in_the_interval():
 
 
 def test_the_interval_of_groups_holds_the_truth():
-    """Groups of six that are right or wrong together: 95 % of the intervals hold the truth, 47 % of naive ones."""
+    """Groups of six that are right or wrong together: 95 % of the intervals hold the truth, 47 % of
+    naive ones.
+    """
     random = np.random.default_rng(0)
     held = {"by groups": 0, "by images": 0}
     effective = counts.effective_count(np.repeat(np.arange(30), 6))

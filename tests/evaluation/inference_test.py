@@ -28,7 +28,9 @@ def strategy(request):
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["plain", "fixed", "xla", "tpu"])
 def test_rows_are_those_of_a_loop(strategy, program, monkeypatch):
-    """Each replica computes its own rows only, and one program serves all batches where another would cost much."""
+    """Each replica computes its own rows only, and one program serves all batches where another
+    would cost much.
+    """
     if program == "tpu":  # as which the strategy is taken here
         monkeypatch.setattr(tf.distribute, "TPUStrategy", type(strategy))
     with strategy.scope():

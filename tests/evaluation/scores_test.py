@@ -1,4 +1,6 @@
-"""Scores and calibration of single-label and multi-label classifiers, against scikit-learn and papers' formulas."""
+"""Scores and calibration of single-label and multi-label classifiers, against scikit-learn and
+papers' formulas.
+"""
 
 import numpy as np
 import pytest
@@ -118,7 +120,9 @@ def test_the_temperature_of_multi_label_pictures_is_found():
 
 @pytest.mark.parametrize("count", [3, 24, 200])
 def test_a_classifier_without_an_error_is_not_certain(count):
-    """Laplace's rule of succession: after 24 of 24 the next is right with a probability of 25 of 26."""
+    """Laplace's rule of succession: after 24 of 24 the next is right with a probability of 25 of
+    26.
+    """
     logits = np.eye(3, dtype=np.float32)[np.arange(count) % 3]
     temperature = fitted_temperature(logits, np.arange(count) % 3)
     assert probabilities(logits, temperature).max(1).mean() == pytest.approx(

@@ -1,4 +1,6 @@
-"""Counts what evaluations compute outside the replicas, and looks into the programs that the replicas run."""
+"""Counts what evaluations compute outside the replicas, and looks into the programs that the
+replicas run.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Traffic(NamedTuple):
     ]  # of the programs that all replicas run, one for each time one was traced
 
     def between_batches(self) -> set[str]:
-        """The types of operations between two batches of the same evaluation; empty if none had two."""
+        """The types of operations between two batches of the same evaluation; empty if none had
+        two.
+        """
         calls = [index for index, name in enumerate(self.eager) if name.startswith("__inference")]
         programs = {graph.name for graph in self.graphs}
         found = set()
@@ -63,7 +67,9 @@ def watched() -> Iterator[Traffic]:
 
 
 def largest_constant(graph: tf.Graph) -> int:
-    """The elements of the largest tensor that a program holds: a constant in it or in a function, or a captured one."""
+    """The elements of the largest tensor that a program holds: a constant in it or in a function,
+    or a captured one.
+    """
     nodes = graph.as_graph_def()
     constants = [node.attr["value"].tensor for node in nodes.node if node.op == "Const"]
     for function in nodes.library.function:
@@ -74,7 +80,9 @@ def largest_constant(graph: tf.Graph) -> int:
 
 
 def devices_of_variables(graph: tf.Graph) -> collections.Counter:
-    """{device: how many variables of it a program reads}; raises AssertionError if another device reads one."""
+    """{device: how many variables of it a program reads}; raises AssertionError if another device
+    reads one.
+    """
     homes = {
         inner.name: outer.device for outer, inner in graph.captures if outer.dtype == tf.resource
     }

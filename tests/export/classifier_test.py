@@ -1,4 +1,6 @@
-"""An exported classifier predicts images, and files of them, as the run's test does; and it refuses damaged files."""
+"""An exported classifier predicts images, and files of them, as the run's test does; and it refuses
+damaged files.
+"""
 
 import io
 import json

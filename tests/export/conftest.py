@@ -53,7 +53,9 @@ def forked(monkeypatch):
 
 @pytest.fixture(scope="package")
 def ours(tmp_path_factory):
-    """A module of ours, for reading only: its `path`, and `endpoints` of IMAGES and of one `patch` of them."""
+    """A module of ours, for reading only: its `path`, and `endpoints` of IMAGES and of one `patch`
+    of them.
+    """
     path = tmp_path_factory.mktemp("modules") / "ours"
     encoder = modules.write_module(path, OURS)
     whole, patch = (
@@ -120,7 +122,8 @@ def source(root):
 def exported(tmp_path_factory, request):
     """Kind -> (directory, what the export returned), written once and checked in a fresh process.
 
-    An encoder of pre-training, the classifier of a run with few labels on a third-party module, and a detector.
+    An encoder of pre-training, the classifier of a run with few labels on a third-party module, and
+    a detector.
     """
 
     @functools.cache

@@ -1,4 +1,6 @@
-"""Modules as TFLite, ONNX and Keras 3: they compute the same, their pages' code runs, and every way to fail."""
+"""Modules as TFLite, ONNX and Keras 3: they compute the same, their pages' code runs, and every way
+to fail.
+"""
 
 import importlib.util
 import json
@@ -46,7 +48,9 @@ def names_of_page(output):
     return names
 
 
-CONVERTED = [  # kind of the module, format, more settings, files, and the shape of what the code on the page computes
+# kind of the module, format, more settings, files, and the shape of what the code on the page
+# computes
+CONVERTED = [
     ("encoder", "tflite", {}, {"encoder.tflite"}, (1, 8)),
     pytest.param("encoder", "onnx", {}, {"encoder.onnx", "patched.onnx"}, (4, 8), marks=needs_onnx),
     pytest.param("encoder", "keras3", {}, {"encoder.keras"}, (4, 8), marks=needs_keras3),

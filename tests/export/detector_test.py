@@ -28,7 +28,9 @@ def picture(height, width):
 
 
 def found_by(detected, pixels):
-    """What the run's detector finds on an image: detections with the boxes in the picture's pixels, and how many."""
+    """What the run's detector finds on an image: detections with the boxes in the picture's pixels,
+    and how many.
+    """
     (batch,) = canvas.plain_batches(Images([(encode(pixels), [], [], [])]), DETECT.canvas, 1)
     found = detected[1].model.find(batch["image"], batch["size"])
     return found, found.boxes / tf.tile(batch["scale"], [1, 2])[:, None], int(found.count[0])

@@ -1,4 +1,6 @@
-"""The exported encoder: what hub.KerasLayer needs, and of a run on labels its own network and where it comes from."""
+"""The exported encoder: what hub.KerasLayer needs, and of a run on labels its own network and where
+it comes from.
+"""
 
 import contextlib
 import json

@@ -1,4 +1,6 @@
-"""From a run's directory to the module, of each kind: whose weights, what is written, and every way to fail."""
+"""From a run's directory to the module, of each kind: whose weights, what is written, and every way
+to fail.
+"""
 
 import json
 import os
@@ -135,8 +137,8 @@ def test_the_readmes_code_runs(exported, capsys):
         assert found.count("path/to/this/directory") == 1
         return found.replace("path/to/this/directory", output)
 
-    # In a process of its own: the code chooses Keras before it imports TensorFlow. Eagerly: the first function that
-    # Keras rewrites in a process takes many times as long as all else.
+    # In a process of its own: the code chooses Keras before it imports TensorFlow. Eagerly: the
+    # first function that Keras rewrites in a process takes many times as long as all else.
     imports, eager = "import tensorflow as tf\n", "tf.config.run_functions_eagerly(True)\n"
     shapes = "print(features.shape, latents.shape, feature_map.shape, model.count_params())"
     shown = printed(

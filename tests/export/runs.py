@@ -1,4 +1,6 @@
-"""Runs as they are left in their directories, made without training, and without data but for the tests of `root`."""
+"""Runs as they are left in their directories, made without training, and without data but for the
+tests of `root`.
+"""
 
 import json
 import os
@@ -52,7 +54,9 @@ DETECT = replace(
 
 
 def pretraining_run(path):
-    """Returns its `config`, `path`, and the float32 encoder's `features` of IMAGES {(weights, step): [2, D]}."""
+    """Returns its `config`, `path`, and the float32 encoder's `features` of IMAGES {(weights,
+    step): [2, D]}.
+    """
     config = cli.parse(PretrainConfig, [*PRETRAIN])
     training = Pretraining(config, tf.distribute.get_strategy(), train_steps=9)
     twin = build_model(replace(config, precision="float32"))
@@ -154,7 +158,9 @@ def linear_run(root, encoder, *flags):
 
 
 def efficient_run(config, phase, steps=(2,)):
-    """Writes a run on few labels whose last phase has checkpoints of these steps; returns what trained it."""
+    """Writes a run on few labels whose last phase has checkpoints of these steps; returns what
+    trained it.
+    """
     chosen, seed = config.classifier, config.training.seed
     maps = load_feature_maps(
         chosen.encoder,
@@ -195,7 +201,9 @@ def changed(variables, by=0.1):
 
 
 def write_run(config, task, found):
-    """Writes the settings of a run and, unless `found` is None, its result: RESULT with what was found."""
+    """Writes the settings of a run and, unless `found` is None, its result: RESULT with what was
+    found.
+    """
     write_file(f"{config.workdir}/run.flags", to_flagfile(config))
     write_file(f"{config.workdir}/run.json", json.dumps({"task": task}))
     if found is not None:

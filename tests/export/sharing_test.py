@@ -1,4 +1,6 @@
-"""`--format=huggingface` and `--format=kaggle`: the module as it is, and metadata that the sites' tools read."""
+"""`--format=huggingface` and `--format=kaggle`: the module as it is, and metadata that the sites'
+tools read.
+"""
 
 import filecmp
 import json

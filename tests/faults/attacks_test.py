@@ -1,7 +1,9 @@
-"""Files of strangers that would run code, reach outside their folder or fill the memory, and hostile names.
+"""Files of strangers that would run code, reach outside their folder or fill the memory, and
+hostile names.
 
-What has a test beside the code that it attacks is not repeated here: Keras files (refusals_test.py), files for a
-classifier (export/classifier_test.py), XML with entities, links in folders, formulas (texts_test.py).
+What has a test beside the code that it attacks is not repeated here: Keras files
+(refusals_test.py), files for a classifier (export/classifier_test.py), XML with entities, links in
+folders, formulas (texts_test.py).
 """
 
 import html.parser

@@ -23,7 +23,9 @@ from tests.report import samples as results
 
 
 class Directory(Target):
-    """A directory of which a file is damaged. A case is the number of a file in ROOM/sound and its damaged content."""
+    """A directory of which a file is damaged. A case is the number of a file in ROOM/sound and its
+    damaged content.
+    """
 
     def case(self, random):
         files = self._files()

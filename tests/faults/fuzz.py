@@ -3,9 +3,10 @@
     python -m tests.faults.fuzz --minutes=10 --seed=0
     python -m tests.faults.fuzz --seed=0 --target=images --case=17
 
-A case is a function of seed, target and number; one that breaks a promise is written to `--output`, with its traceback.
-A target is a class with `case(random)`, which makes an input, and `check(data)`: whether it was accepted, or refused by
-a ConfigError of one line. Whatever else happens breaks the promise.
+A case is a function of seed, target and number; one that breaks a promise is written to `--output`,
+with its traceback. A target is a class with `case(random)`, which makes an input, and
+`check(data)`: whether it was accepted, or refused by a ConfigError of one line. Whatever else
+happens breaks the promise.
 """
 
 from __future__ import annotations

@@ -96,7 +96,9 @@ VALUES = (
 
 
 def damaged(random: np.random.Generator, corpus: list[bytes]) -> bytes:
-    """One of some files with one to four mutations: bits, spans, tokens, its end, a part of another file."""
+    """One of some files with one to four mutations: bits, spans, tokens, its end, a part of another
+    file.
+    """
     data = bytearray(corpus[random.integers(len(corpus))])
     for _ in range(random.integers(1, 5)):
         start = int(random.integers(len(data) + 1))
@@ -355,7 +357,8 @@ LISTS = (
 class Folders(Target):
     """folder:PATH and voc:PATH: sources that can be read whole.
 
-    A case is the seed of a tree with images, damaged ones, annotations, links, pipes, and names of all kinds.
+    A case is the seed of a tree with images, damaged ones, annotations, links, pipes, and names of
+    all kinds.
     """
 
     def __init__(self, room):

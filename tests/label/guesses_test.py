@@ -1,4 +1,6 @@
-"""What held-out guesses tell: from where on others are sure, how many are right, and which labels they doubt."""
+"""What held-out guesses tell: from where on others are sure, how many are right, and which labels
+they doubt.
+"""
 
 import numpy as np
 import pytest

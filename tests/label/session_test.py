@@ -84,7 +84,9 @@ def test_labels_teach_a_classifier_that_is_measured_on_a_random_sample(session):
 
 
 def test_pictures_that_were_put_off_come_last_and_again_after_a_reload(session):
-    """But for those of the random sample, which come first: without them no accuracy could be stated."""
+    """But for those of the random sample, which come first: without them no accuracy could be
+    stated.
+    """
     sample = {*random_sample.of(session.gallery.pictures.names, 0).tolist()}
     first = {each["index"] for each in session.next(10)["pictures"]}
     second = {each["index"] for each in session.next(10)["pictures"]}

@@ -1,4 +1,6 @@
-"""The table of labels: what others wrote is kept, changes are undone, and tasks read who gave a label."""
+"""The table of labels: what others wrote is kept, changes are undone, and tasks read who gave a
+label.
+"""
 
 import fcntl
 import threading
@@ -78,7 +80,9 @@ def test_several_rows_of_a_picture_change_together_and_names_of_people_stay(tmp_
 
 
 def test_a_label_stays_with_its_picture_whatever_the_name(tmp_path):
-    """As with macOS's space before PM, and names that differ in outer spaces, the form of an accent, a backslash."""
+    """As with macOS's space before PM, and names that differ in outer spaces, the form of an
+    accent, a backslash.
+    """
     names = [
         "3.04\u202fPM.jpg",
         "1.jpg",

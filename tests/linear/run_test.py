@@ -1,4 +1,6 @@
-"""Linear runs: which classifiers they train, what each takes from the module's card, and their results."""
+"""Linear runs: which classifiers they train, what each takes from the module's card, and their
+results.
+"""
 
 import contextlib
 import csv

@@ -16,7 +16,8 @@ SMALL = CPCConfig(context_blocks=1, context_dim=8, target_dim=4)
 
 
 def _listing(context, targets, heads, emb_scale, steps_to_ignore, steps_to_predict):
-    """The CPC listing of appendix A in plain NumPy loops, from `targets =` on; the mean over predictions.
+    """The CPC listing of appendix A in plain NumPy loops, from `targets =` on; the mean over
+    predictions.
 
     `heads[i]` is (kernel [D, T], bias [T]) of the prediction convolution of step i.
     """
@@ -33,7 +34,8 @@ def _listing(context, targets, heads, emb_scale, steps_to_ignore, steps_to_predi
             prediction = (context[b, col // rows, col % rows] @ kernel + bias) * emb_scale
             logits = flat_targets @ prediction
             label = b * col_dim * rows + (i + 1) * rows + col
-            # The label is the target i + 1 rows below the context, in the same column of the same image.
+            # The label is the target i + 1 rows below the context, in the same column of the same
+            # image.
             assert np.array_equal(flat_targets[label], targets[b, col // rows + i + 1, col % rows])
             losses.append(
                 np.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[label]
@@ -67,7 +69,9 @@ def test_loss_is_the_listings(shape, ignore, predict):
 
 
 def alone(direction, latents, group=None):
-    """The prediction on grids of latents whose negatives are each other's, or those of groups of so many."""
+    """The prediction on grids of latents whose negatives are each other's, or those of groups of so
+    many.
+    """
     embeddings = direction(latents)
     return direction.compare(embeddings, pool(embeddings["targets"], group or len(latents), 0))
 
@@ -166,7 +170,9 @@ def context():
 
 
 def _seen(network, turns, row, column):
-    """Which latents, in the image's own frame, the context at [row, column] of the turned grid depends on: [R, C]."""
+    """Which latents, in the image's own frame, the context at [row, column] of the turned grid
+    depends on: [R, C].
+    """
     latents = tf.random.stateless_uniform([1, 6, 6, 8], [0, 1])
     with tf.GradientTape() as tape:
         tape.watch(latents)

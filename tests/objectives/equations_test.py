@@ -65,7 +65,9 @@ def test_vicreg_s_variance_and_covariance():
 
 
 def through(head, x):
-    """What a `Head` makes of [N, D]: batch norm without running statistics, scale, offset and ReLU after each layer."""
+    """What a `Head` makes of [N, D]: batch norm without running statistics, scale, offset and ReLU
+    after each layer.
+    """
     for dense, scale in zip(head.hidden, head.scales):
         x = x @ dense.kernel.numpy()
         x = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)

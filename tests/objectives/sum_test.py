@@ -1,4 +1,6 @@
-"""The sum of objectives, of which tests/training/contract_test.py and tests/conformance_test.py train one each."""
+"""The sum of objectives, of which tests/training/contract_test.py and tests/conformance_test.py
+train one each.
+"""
 
 import numpy as np
 import pytest

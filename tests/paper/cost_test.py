@@ -46,7 +46,9 @@ def test_convolutions_are_counted_as_published(encoder, side, products):
 
 @pytest.mark.parametrize("name", PRETRAININGS)
 def test_a_header_s_cost_is_that_of_its_steps_and_encoder(name):
-    """Of an image a step takes at least three times the encoder's convolutions; a third more if it computes anew."""
+    """Of an image a step takes at least three times the encoder's convolutions; a third more if it
+    computes anew.
+    """
     config, text = (
         cli.parse(TASKS["pretrain"].config, [f"--preset={name}"]),
         cli.preset_header(name).cost,
@@ -74,7 +76,9 @@ def test_a_rung_costs_what_the_rung_that_its_header_names_costs():
 
 
 def test_a_classifier_costs_what_its_encoder_costs():
-    """224 px of a ResNet-50 take a fiftieth of the 36 patches of ResNet-161 that the classifier's header is about."""
+    """224 px of a ResNet-50 take a fiftieth of the 36 patches of ResNet-161 that the classifier's
+    header is about.
+    """
     found = flop_of("linear", "linear_moco", "linear_moco_x4", "instance_bank")
     linear = {
         re.search(r"imagenet/(\w+)/linear", line)[1]: x

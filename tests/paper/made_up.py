@@ -1,4 +1,6 @@
-"""ImageNet and VOC in the layout of TensorFlow Datasets, of the photographs that `photos` is cut from."""
+"""ImageNet and VOC in the layout of TensorFlow Datasets, of the photographs that `photos` is cut
+from.
+"""
 
 import numpy as np
 import tensorflow as tf
@@ -11,7 +13,9 @@ CLASSES, SIDE = 6, 80
 
 
 def write_imagenet(data_dir, train=110, validation=10):
-    """imagenet2012:5.1.0 with so many crops of each of 6 photographs; the real one's features, but for names."""
+    """imagenet2012:5.1.0 with so many crops of each of 6 photographs; the real one's features, but
+    for names.
+    """
     features = tfds.features.FeaturesDict(
         {
             "image": tfds.features.Image(encoding_format="jpeg"),
@@ -34,7 +38,9 @@ def _crops(part, count):
 
 
 def write_voc(data_dir, count=8):
-    """voc/2007 with so many images in each split: a photograph on grey, its box and its class of VOC's twenty."""
+    """voc/2007 with so many images in each split: a photograph on grey, its box and its class of
+    VOC's twenty.
+    """
     builder = voc.Voc(config="2007", data_dir=data_dir)
     splits = {
         name: _boxes(count, seed) for seed, name in enumerate(("train", "validation", "test"))

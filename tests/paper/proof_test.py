@@ -1,4 +1,6 @@
-"""docs/paper.md has each of the paper's figures once, and `python -m studies paper` runs its commands."""
+"""docs/paper.md has each of the paper's figures once, and `python -m studies paper` runs its
+commands.
+"""
 
 import datetime
 import json
@@ -188,7 +190,9 @@ def data(tmp_path_factory):
 def test_a_row_of_each_kind_runs_by_one_command(
     table, name, ours, data, tmp_path, monkeypatch, capsys
 ):
-    """On made-up data, in this process, without what other tests look at; a second time nothing is run."""
+    """On made-up data, in this process, without what other tests look at; a second time nothing is
+    run.
+    """
     monkeypatch.setattr(plots, "png", lambda *_, **__: b"\x89PNG")
     monkeypatch.setattr(patch_sheet, "write_once", lambda *_: None)
     monkeypatch.setattr(efficient, "_draw", lambda *_: None)

@@ -1,4 +1,6 @@
-"""Pre-training that begins with a module: its values, what is refused, and what is said of it afterwards."""
+"""Pre-training that begins with a module: its values, what is refused, and what is said of it
+afterwards.
+"""
 
 import dataclasses
 import json
@@ -35,7 +37,9 @@ def _tiny_encoder():
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
-    """(its directory, what an encoder begins as: its network, kernels before a norm at the norm of new ones)."""
+    """(its directory, what an encoder begins as: its network, kernels before a norm at the norm of
+    new ones).
+    """
     path = tmp_path_factory.mktemp("module") / "hub"
     network = write_module(path, MODULE, growth=3.0)
     restore_kernel_norms(network)

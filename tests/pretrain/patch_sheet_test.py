@@ -67,7 +67,9 @@ def test_a_mistake_in_the_drawing_is_raised(config):
 
 
 def test_an_image_with_shapes_details_and_colours_is_chosen(config, tmp_path):
-    """Not a plain one, nor one of noise, nor two plain halves: a crop of a sky or of grass shows no patches."""
+    """Not a plain one, nor one of noise, nor two plain halves: a crop of a sky or of grass shows no
+    patches.
+    """
     random = np.random.default_rng(0)
     halves = np.zeros([48, 48, 3], np.uint8)
     halves[:24] = 255

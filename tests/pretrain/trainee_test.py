@@ -1,4 +1,6 @@
-"""A step of pre-training against the model alone, wherever a group's images are; what of the step is compiled."""
+"""A step of pre-training against the model alone, wherever a group's images are; what of the step
+is compiled.
+"""
 
 import functools
 import re
@@ -34,7 +36,9 @@ def _patches(count):
 
 @functools.cache
 def _answer(group, norm="layer"):
-    """(metrics, clipped gradients, weights before) of a step: the model alone, given one group after another."""
+    """(metrics, clipped gradients, weights before) of a step: the model alone, given one group
+    after another.
+    """
     model = build_model(replace(GROUPS, parts=1, norm=norm))
     weights = model.get_weights()
     with tf.GradientTape() as tape:
@@ -80,7 +84,8 @@ def _step(config, strategy):
     return metrics, moments, {node.op for node in nodes}
 
 
-# What lies between two exchanges is compiled piece by piece. More of it is in tests/training/contract_test.py.
+# What lies between two exchanges is compiled piece by piece. More of it is in
+# tests/training/contract_test.py.
 @slow
 @pytest.mark.parametrize(
     ("group", "parts", "replicas", "xla", "norm"),
@@ -99,7 +104,8 @@ def test_negatives_and_batch_statistics_are_of_a_group_wherever_it_is(
     """Of the parts of all replicas, of some replicas, and of the parts of one."""
     strategy = {1: make_strategy("single"), 2: two_replicas, 4: four_replicas}[replicas]
     groups = {"negative_images": group % 8, "norm_images": group if norm == "batch" else 0}
-    # With batch norm activations are computed a second time, with the statistics of the same groups.
+    # With batch norm activations are computed a second time, with the statistics of the same
+    # groups.
     config = replace(
         GROUPS, **groups, xla=xla, accumulate=parts, norm=norm, recompute=norm == "batch"
     )
@@ -118,7 +124,9 @@ def test_negatives_and_batch_statistics_are_of_a_group_wherever_it_is(
 
 
 def _deep(monkeypatch, *blocks):
-    """Makes 'small' of stacks of so many blocks, as deep as an encoder of the paper or less, and narrow."""
+    """Makes 'small' of stacks of so many blocks, as deep as an encoder of the paper or less, and
+    narrow.
+    """
     layers = tuple(networks.Stack(count, 8, 32 << i, 2) for i, count in enumerate(blocks))
     deep = networks.Architecture(
         layers, stem_kernel=3, stem_width=16, stem_stride=1, stem_pool=False
@@ -131,7 +139,9 @@ def _deep(monkeypatch, *blocks):
     ("third", "directions"), [(23, 1), (46, 2)], ids=["ResNet-101 of v1", "ResNet-161"]
 )
 def test_without_norms_a_deep_encoder_begins_at_chance(third, directions, monkeypatch):
-    """With He's start in all kernels the loss was 2e7 on v1's encoder: each block doubled the variance."""
+    """With He's start in all kernels the loss was 2e7 on v1's encoder: each block doubled the
+    variance.
+    """
     _deep(monkeypatch, 3, 4, third)
     settings = {
         "norm": "none",
@@ -146,7 +156,9 @@ def test_without_norms_a_deep_encoder_begins_at_chance(third, directions, monkey
 
 @slow
 def test_steps_without_norms_are_the_same_recomputed_and_in_parts(monkeypatch):
-    """At first branches are zero: the third step is the first whose gradient reaches all of their kernels."""
+    """At first branches are zero: the third step is the first whose gradient reaches all of their
+    kernels.
+    """
     _deep(monkeypatch, 1, 2)
     weights = []
     for options in ({}, {"recompute": True, "accumulate": 2}):
@@ -173,7 +185,9 @@ def test_groups_that_do_not_divide_the_batch_of_replicas_are_refused():
 
 @slow
 def test_what_is_compiled_in_float32_asks_for_full_precision():
-    """With bfloat16 these are the logits and their two gradients; statistics are sums and need no product."""
+    """With bfloat16 these are the logits and their two gradients; statistics are sums and need no
+    product.
+    """
     training = Pretraining(
         replace(TINY, xla="on", precision="bfloat16"), make_strategy("single"), 10
     )

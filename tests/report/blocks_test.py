@@ -1,4 +1,6 @@
-"""How values are written, what of them a CSV file holds, which curves are drawn, and how far their axes go."""
+"""How values are written, what of them a CSV file holds, which curves are drawn, and how far their
+axes go.
+"""
 
 import pytest
 from matplotlib.figure import Figure
@@ -76,7 +78,9 @@ def test_an_axis_ends_at_the_largest_possible_value(most, ends):
 
 
 def test_healthy_ranges_and_speeds_that_were_not_measured(tmp_path, monkeypatch):
-    """A speed of 0 stands for "not measured" and once squeezed all others together at the top of the axis."""
+    """A speed of 0 stands for "not measured" and once squeezed all others together at the top of
+    the axis.
+    """
     metrics = samples.metrics(feature_std=0.5, effective_rank=3.0).replace(
         "}", ', "images_per_second": 0}', 1
     )

@@ -1,4 +1,6 @@
-"""`cpc-tf classify` on the page, from a directory as it leaves it: by hand, so that the report stands alone."""
+"""`cpc-tf classify` on the page, from a directory as it leaves it: by hand, so that the report
+stands alone.
+"""
 
 import pytest
 

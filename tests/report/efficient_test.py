@@ -1,4 +1,6 @@
-"""Few labels: what a gain is worth, which runs are compared, and what the summary claims; the pages show the tables."""
+"""Few labels: what a gain is worth, which runs are compared, and what the summary claims; the pages
+show the tables.
+"""
 
 import pytest
 
@@ -78,7 +80,9 @@ def test_baselines_of_one_name_are_both_in_table_2():
 
 
 def test_a_search_over_networks_is_one_baseline_whatever_it_chose():
-    """Each fraction's choice was a baseline of its own once, so the gain came from a part of the curve."""
+    """Each fraction's choice was a baseline of its own once, so the gain came from a part of the
+    curve.
+    """
     runs = []
     for fraction, name in ((0.01, "resnet50_v2"), (0.1, "resnet200_v2")):
         trial = {"phase": "supervised", "backbone": name, "chosen": True}

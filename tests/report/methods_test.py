@@ -51,7 +51,8 @@ def _theirs(name):
 @pytest.mark.parametrize(
     ("runs", "titles"),
     [
-        # Modules of 32 and of 64 px and of one seed: the numbers in their paths were once taken for seeds.
+        # Modules of 32 and of 64 px and of one seed: the numbers in their paths were once taken for
+        # seeds.
         ([_linear("runs/32/hub"), _linear("runs/64/hub")], ["CPC v2 (runs/32/hub)", "CPC v2 (runs/64/hub)"]),
         ([_theirs("x/mobile")], ["mobile"]),
         (
@@ -164,7 +165,8 @@ def test_runs_that_differ_in_a_setting_are_of_two_methods_unless_it_says_that_th
         assert (len(_names(runs)) == 1) is (
             metadata["free_on_resume"] or not metadata["compared"]
         ), name
-    # The default keeps runs apart. What has another one is a seed, a place, or stands in the result or its identity.
+    # The default keeps runs apart. What has another one is a seed, a place, or stands in the result
+    # or its identity.
     assert {name for name, metadata in fields.items() if not metadata["compared"]} <= {
         *("seed", "dataset", "boxes", "labelled", "max_megapixels", "share_records"),
         *("encoder", "initial_encoder", "baselines", "label_fraction", "labels_per_class"),

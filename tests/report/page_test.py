@@ -28,7 +28,9 @@ def _report(runs, output):
 
 
 class _Page(html.parser.HTMLParser):
-    """What a page shows, loads and leaves open. `text` has a line for each row of a table, image and paragraph."""
+    """What a page shows, loads and leaves open. `text` has a line for each row of a table, image
+    and paragraph.
+    """
 
     VOID = ("meta", "img", "br", "link", "source")
     CELLS, SILENT = ("td", "th"), ("style", "script")
@@ -85,7 +87,8 @@ class _Page(html.parser.HTMLParser):
 
 @pytest.mark.parametrize("kinds", ["all_kinds", "odd_kinds"])
 def test_the_page_is_as_it_was_read(kinds, tmp_path, undrawn, monkeypatch):
-    """The text of a whole page, which people have read: tests/report/KINDS.txt. If a change is meant, copy the file.
+    """The text of a whole page, which people have read: tests/report/KINDS.txt. If a change is
+    meant, copy the file.
 
     Of a dataset it says how one of the runs was made.
     """
@@ -254,7 +257,9 @@ def test_a_page_of_runs_with_odd_names_and_values(tmp_path, undrawn):
 
 @pytest.mark.parametrize("number", [0, 3])
 def test_made_again_it_is_overwritten_even_if_it_was_killed(number, tmp_path, monkeypatch, undrawn):
-    """Killed before its file of this number, each file is the old one or the new one; the next report is all new."""
+    """Killed before its file of this number, each file is the old one or the new one; the next
+    report is all new.
+    """
 
     def made(folder, top1):
         samples.write(tmp_path / "runs/a", samples.linear(top1=top1))

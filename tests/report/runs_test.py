@@ -1,4 +1,6 @@
-"""What is found below a directory: all results, nothing behind links, no crash; and what datasets are called."""
+"""What is found below a directory: all results, nothing behind links, no crash; and what datasets
+are called.
+"""
 
 import json
 import os
@@ -54,7 +56,9 @@ def test_links_are_not_followed(tmp_path):
 
 
 def test_a_run_counts_once(tmp_path):
-    """A study's record names the run that it was copied from, and adds what it says; a copy is the same run."""
+    """A study's record names the run that it was copied from, and adds what it says; a copy is the
+    same run.
+    """
     record = samples.linear()
     samples.write(tmp_path / "a", record, run__flags="--seed=0\n")
     samples.write(tmp_path / "copy", record, run__flags="--seed=0\n")
@@ -176,8 +180,17 @@ def test_datasets_of_one_page_have_names_that_tell_them_apart():
         ["folder:/x/photos", "photos"],
     ):
         assert dataset_titles(alike) == {name: name for name in alike}
-    short = {"photos": "photos", "photos/15200": "photos", "folder:/data/sets/birds/": "birds", "voc/2007": "voc/2007",
-             "folder:/fruit/train": "fruit", "cifar10": "cifar10", "folder:": "folder:", "": ""}  # fmt: skip
+    short = {
+        "photos": "photos",
+        "photos/15200": "photos",
+        "folder:/data/sets/birds/": "birds",
+        "voc/2007": "voc/2007",
+        # fmt: skip
+        "folder:/fruit/train": "fruit",
+        "cifar10": "cifar10",
+        "folder:": "folder:",
+        "": "",
+    }
     assert dataset_titles(short) == short
 
 

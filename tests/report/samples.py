@@ -87,7 +87,9 @@ def metrics(steps=(10, 20, 30), **more):
 
 
 def all_kinds(folder):
-    """Every kind of run, with gaps: pixels at 10 % have two seeds, CPC lacks 10 %; one record of a study."""
+    """Every kind of run, with gaps: pixels at 10 % have two seeds, CPC lacks 10 %; one record of a
+    study.
+    """
     pairs = [(0, 0), (1, 1), (2, 1), (2, 2)]
     lines = [f"{CLASSES[label]},{CLASSES[guess]}\n" for label, guess in pairs]
     table = "class,prediction\n" + "".join(lines)
@@ -138,7 +140,9 @@ PNG = b"\x89PNG\r\n"
 
 
 def odd_kinds(folder):
-    """What `all_kinds` lacks: few test images, odd names, several labels, two phases of boxes, images of runs."""
+    """What `all_kinds` lacks: few test images, odd names, several labels, two phases of boxes,
+    images of runs.
+    """
     for seed in (0, 1):
         few = folder / f"few/{seed}"
         classes = {

@@ -8,7 +8,9 @@ from cpc_tf.training import cluster
 
 
 def pair(index):
-    """The second ends without a word once both have compared what they know; the first says who is lost."""
+    """The second ends without a word once both have compared what they know; the first says who is
+    lost.
+    """
     strategy = cluster.connect()
     print(cluster.replica_names(strategy), cluster.gathered(strategy, [[index + 5, -1]]).tolist())
     cluster.agree(strategy, lambda: {"--seed": 1})

@@ -42,7 +42,8 @@ def test_errors_of_a_lost_worker_become_one():
         writing("checkpoint"),
     ):
         raise lost
-    # Not in a run of one process, where a bucket may be out of reach, and not an error that would come again.
+    # Not in a run of one process, where a bucket may be out of reach, and not an error that would
+    # come again.
     with pytest.raises(tf.errors.UnavailableError), cluster.lost_workers_explained("single"):
         raise lost
     with (
@@ -85,7 +86,9 @@ def test_two_processes_tell_who_differs_and_who_is_lost():
 
 @pytest.fixture
 def ends(monkeypatch):
-    """[facts of each process, which is a thread here] -> how each ends: the message of its error, or ''."""
+    """[facts of each process, which is a thread here] -> how each ends: the message of its error,
+    or ''.
+    """
 
     def run(facts):
         hosts, table, barrier = (

@@ -1,8 +1,9 @@
-"""What holds for everything that the loop trains: each objective of pre-training, and each task on labels.
+"""What holds for everything that the loop trains: each objective of pre-training, and each task on
+labels.
 
-A step of one device is compiled whole, and compared with the same step on two and on four replicas, traced as the loop
-traces it, in parts where a task has them. tests/conformance_test.py compares whole runs of each task on one device and
-on two.
+A step of one device is compiled whole, and compared with the same step on two and on four replicas,
+traced as the loop traces it, in parts where a task has them. tests/conformance_test.py compares
+whole runs of each task on one device and on two.
 """
 
 import functools
@@ -103,8 +104,9 @@ TRAINEES = {
     },
     "detect": detector,
 }
-# Of each way to compute the gradients of parts: compared with images of other parts, as CPC's are too
-# (tests/pretrain/trainee_test.py), or alone. Parts of a detector are as those of replicas, and classifiers have none.
+# Of each way to compute the gradients of parts: compared with images of other parts, as CPC's are
+# too (tests/pretrain/trainee_test.py), or alone. Parts of a detector are as those of replicas, and
+# classifiers have none.
 IN_PARTS = ["instance", "rotation"]
 # Objectives with a bank or a momentum copy.
 REMEMBERING = [
@@ -139,7 +141,8 @@ def train(trainee, batch, steps=2, compiled=False, traced=True):
 
     Args:
       compiled: whether a step is one XLA program, as on a TPU.
-      traced: whether it is a graph, as in the loop, where TensorFlow packs what it reduces and knows fewer shapes.
+      traced: whether it is a graph, as in the loop, where TensorFlow packs what it reduces and
+        knows fewer shapes.
     """
     strategy = trainee.strategy
     rows = 4 // strategy.num_replicas_in_sync

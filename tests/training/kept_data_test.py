@@ -1,4 +1,6 @@
-"""A run keeps its data: what has changed is said in words. Each task refuses it in tests/conformance_test.py."""
+"""A run keeps its data: what has changed is said in words. Each task refuses it in
+tests/conformance_test.py.
+"""
 
 import pathlib
 import re

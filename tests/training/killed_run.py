@@ -1,8 +1,10 @@
-"""Short runs that are killed at random moments, in processes of their own, and compared bit for bit with a whole one.
+"""Short runs that are killed at random moments, in processes of their own, and compared bit for bit
+with a whole one.
 
     python -m tests.training.killed_run --task=linear --kills=20 --seed=0
 
-The runs are those of tests/conformance_test.py, a little longer. With --power_loss some files are cut after each kill,
+The runs are those of tests/conformance_test.py, a little longer. With --power_loss some files are
+cut after each kill,
 as if they had not reached the disk: then the run ends equal, or is refused in one line.
 """
 
@@ -38,7 +40,9 @@ CUT = 0.2  # the share of a run's files that a loss of power cuts
 
 
 def once(task: str, room: str, workdir: str) -> None:
-    """Runs a task as a binary does, with the networks of tests/conformance_test.py; exits with its status."""
+    """Runs a task as a binary does, with the networks of tests/conformance_test.py; exits with its
+    status.
+    """
     conformance.make_smallest(pytest.MonkeyPatch())
     lines = [*conformance.tiny_flags(pathlib.Path(room), TASKS[task]), *LENGTH]
     lines += [f"--data_dir={room}/cache", f"--workdir={workdir}"]
@@ -50,7 +54,9 @@ def once(task: str, room: str, workdir: str) -> None:
 
 
 def outcome(workdir: pathlib.Path) -> dict:
-    """Returns what must be equal: the result without times, and all tensors of the last checkpoints."""
+    """Returns what must be equal: the result without times, and all tensors of the last
+    checkpoints.
+    """
     result = json.loads((workdir / "result.json").read_text())
     return {**conformance.without_time(result), **weights(workdir)}
 

@@ -1,4 +1,6 @@
-"""A run that is killed at random moments. Stopped by signals, out of room: tests/end_to_end_test.py."""
+"""A run that is killed at random moments. Stopped by signals, out of room:
+tests/end_to_end_test.py.
+"""
 
 import re
 

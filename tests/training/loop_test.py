@@ -1,4 +1,6 @@
-"""The loop: its steps, records and checkpoints, and how it ends, by trainees whose steps can be computed by hand."""
+"""The loop: its steps, records and checkpoints, and how it ends, by trainees whose steps can be
+computed by hand.
+"""
 
 import contextlib
 import io
@@ -56,7 +58,9 @@ class Bad(Adder):
 
 
 class Huge(Adder):
-    """Its loss stays small, but from step 11 on its weight is no longer a number that can be computed with."""
+    """Its loss stays small, but from step 11 on its weight is no longer a number that can be
+    computed with.
+    """
 
     def __init__(self):
         super().__init__()
@@ -272,7 +276,9 @@ def test_a_test_whose_loss_is_no_number_is_divergence(config):
 
 
 def test_advice_names_flags_that_the_run_has(config):
-    """A linear classifier has no warm-up and no precision; a precision that is float32 already is no way out."""
+    """A linear classifier has no warm-up and no precision; a precision that is float32 already is
+    no way out.
+    """
     assert loop.advice(LinearConfig(), ["learning_rate"]) == "Try a smaller --learning_rate"
     assert (
         loop.advice(config, ["learning_rate"])

@@ -1,4 +1,6 @@
-"""The base of everything that is trained, by a trainee of one weight whose steps can be computed by hand."""
+"""The base of everything that is trained, by a trainee of one weight whose steps can be computed by
+hand.
+"""
 
 import functools
 
@@ -12,7 +14,8 @@ from cpc_tf.training.optimizer import FIRST, GROWTH, sgd
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.trainee import Trainee
 
-# What a batch has of four examples, and what is added to Y by an example's place among those of all replicas.
+# What a batch has of four examples, and what is added to Y by an example's place among those of all
+# replicas.
 X, Y, ADDED = np.float32([1, 2, 3, 4]), np.float32([1, 2, 3, -2]), np.float32([1, 0, -1, 2])
 
 

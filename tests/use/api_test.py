@@ -1,4 +1,6 @@
-"""The functions for Python: keywords are settings, images are those of their files, and their examples are right."""
+"""The functions for Python: keywords are settings, images are those of their files, and their
+examples are right.
+"""
 
 import doctest
 import inspect
@@ -166,7 +168,9 @@ def test_handlers_of_signals_are_those_of_before_and_a_thread_sets_none():
 
 @pytest.fixture(scope="module", autouse=True)
 def _small_base():
-    """The encoder of the released module has one narrow block of each kind, and as many features as it has."""
+    """The encoder of the released module has one narrow block of each kind, and as many features as
+    it has.
+    """
     stacks = networks.Stack(1, 4, 8, 1), networks.Stack(1, 4, CARD["feature_dim"], 2)
     architecture = networks.Architecture(
         stacks, stem_kernel=3, stem_width=8, stem_stride=4, stem_pool=False

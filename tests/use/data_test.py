@@ -17,7 +17,9 @@ from tests.data.samples import encode, write_files
 
 @pytest.fixture
 def listed(tmp_path, capsys):
-    """Writes {path: content}, a number for an image of this level; returns the lines printed and the table."""
+    """Writes {path: content}, a number for an image of this level; returns the lines printed and
+    the table.
+    """
 
     def listed(files, **settings):
         write_files(

@@ -13,7 +13,9 @@ _IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8)
 
 
 class Extremes(tf.Module):
-    """A detector of what is white (a 'square', score 0.9) and of what is black (a 'bar', 0.4), one each at most."""
+    """A detector of what is white (a 'square', score 0.9) and of what is black (a 'bar', 0.4), one
+    each at most.
+    """
 
     @tf.function(input_signature=[_IMAGES, tf.TensorSpec([], tf.float32)])
     def detect(self, images, least_score):
@@ -49,7 +51,9 @@ class Extremes(tf.Module):
 
 
 def write_classifier(path, several=False, levels=None):
-    """Writes a classifier by the mean colour; a multi-label one names each channel above 128. Returns the path."""
+    """Writes a classifier by the mean colour; a multi-label one names each channel above 128.
+    Returns the path.
+    """
     model = Classifying(
         logits=lambda images: (tf.reduce_mean(tf.cast(images, tf.float32), [1, 2]) - 128) / 20,
         held=[],

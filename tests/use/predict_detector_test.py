@@ -33,7 +33,9 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Squares (0, 2), bars (1, 3), a broken image, and one of another size that is stored on its side."""
+    """Squares (0, 2), bars (1, 3), a broken image, and one of another size that is stored on its
+    side.
+    """
     root = tmp_path_factory.mktemp("boxes")
     write_boxes(root)
     (root / "JPEGImages/1b.png").write_bytes(b"")
@@ -238,7 +240,9 @@ def test_yolo(scores):
 
 @pytest.mark.slow
 def test_yolo_can_be_learned_from(model, folder, tmp_path):
-    """What a person corrects and gives back as --boxes: the folder, with the images beside the texts."""
+    """What a person corrects and gives back as --boxes: the folder, with the images beside the
+    texts.
+    """
     predict(
         PredictConfig(model, str(folder), f"{tmp_path}/yolo", least_score=0.1, boxes_format="yolo")
     )

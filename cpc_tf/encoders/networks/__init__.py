@@ -1,4 +1,6 @@
-"""The table of encoders and the sizes of the ResNets: what is known of a network before TensorFlow is imported."""
+"""The table of encoders and the sizes of the ResNets: what is known of a network before TensorFlow
+is imported.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Architecture:
 
 
 def _resnet(*blocks: int, widening: int = 1) -> Architecture:
-    """The first len(blocks) stacks of a bottleneck ResNet (He et al. 2016), each layer `widening` times as wide."""
+    """The first len(blocks) stacks of a bottleneck ResNet (He et al. 2016), each layer `widening`
+    times as wide.
+    """
     sizes = ((64, 256, 1), (128, 512, 2), (256, 1024, 2), (512, 2048, 2))
     stacks = (
         Stack(n, widening * inner, widening * width, s)
@@ -58,11 +62,13 @@ ARCHITECTURES = {
     "resnet101_v2": _resnet(3, 4, 23, 3),
     "resnet152_v2": _resnet(3, 8, 36, 3),
     "resnet200_v2": _resnet(3, 24, 36, 3),
-    # Of other works in Tables 1 and 3, as CMC and MoCo: all layers wider, after Kolesnikov et al. 2019.
+    # Of other works in Tables 1 and 3, as CMC and MoCo: all layers wider, after Kolesnikov et al.
+    # 2019.
     "resnet50_x2": _resnet(3, 4, 6, 3, widening=2),
     "resnet50_x4": _resnet(3, 4, 6, 3, widening=4),
     "resnet152_x2": _resnet(3, 8, 36, 3, widening=2),
-    # Ours, for patches of 12 to 32 px: 0.02 M parameters where the ladder of flags/ablation starts, 0.22 M, and 3.4 M.
+    # Ours, for patches of 12 to 32 px: 0.02 M parameters where the ladder of flags/ablation starts,
+    # 0.22 M, and 3.4 M.
     "tiny": Architecture(
         (Stack(1, 8, 32, 1), Stack(1, 16, 64, 2), Stack(2, 32, 128, 2)),
         stem_kernel=3,
@@ -78,15 +84,15 @@ ARCHITECTURES = {
         stem_kernel=3,
         stem_pool=False,
     ),
-    # 0.9 M, for patches of 32 px: its stem of stride 4 leaves a patch the 8x8 places that 'small' has of 16 px. The
-    # others are for smaller patches, or narrower: studies/causes compares them.
+    # 0.9 M, for patches of 32 px: its stem of stride 4 leaves a patch the 8x8 places that 'small'
+    # has of 16 px. The others are for smaller patches, or narrower: studies/causes compares them.
     "base": _base(),
     "base_24px": _base(stem_stride=3),
     "base_16px": _base(stem_stride=2),
     "base_512": _base(width=512),
     "base_256": _base(width=256),
-    # Supervised baselines at 128 px: twice the blocks, or twice as wide inside, as Wide ResNet-50-2 (Zagoruyko and
-    # Komodakis 2016). studies/choices compares them.
+    # Supervised baselines at 128 px: twice the blocks, or twice as wide inside, as Wide ResNet-50-2
+    # (Zagoruyko and Komodakis 2016). studies/choices compares them.
     "base_deep": _base(blocks=4),
     "base_wide": _base(widening=2),
 }
@@ -117,7 +123,8 @@ NETWORKS = {
     )
     for name, architecture in ARCHITECTURES.items()
 }
-# Two networks of an entry, of lightness and of colours: NAME_lab, twice as wide. One of lightness alone: NAME_grey.
+# Two networks of an entry, of lightness and of colours: NAME_lab, twice as wide. One of lightness
+# alone: NAME_grey.
 for _name in ("resnet50", "resnet50_x2", "resnet101_v1", "tiny", "small", "base"):
     for _sees in ("lab", "grey"):
         NETWORKS[f"{_name}_{_sees}"] = NETWORKS[_name]._replace(

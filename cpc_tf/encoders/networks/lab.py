@@ -1,4 +1,6 @@
-"""Networks that see images as Lab: one of the lightness and one of the colours, or one of the lightness alone."""
+"""Networks that see images as Lab: one of the lightness and one of the colours, or one of the
+lightness alone.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from cpc_tf.encoders.networks import NETWORKS
 
 # `Entry.sees` -> the channels of Lab that each of its networks sees.
 CHANNELS = {"lab": (slice(0, 1), slice(1, 3)), "grey": (slice(0, 1),)}
-_TO_XYZ = (  # of linear sRGB (IEC 61966-2-1), divided by the white point D65 of the 2 degree observer
+# of linear sRGB (IEC 61966-2-1), divided by the white point D65 of the 2 degree observer
+_TO_XYZ = (
     (0.412453 / 0.95047, 0.357580 / 0.95047, 0.180423 / 0.95047),
     (0.212671, 0.715160, 0.072169),
     (0.019334 / 1.08883, 0.119193 / 1.08883, 0.950227 / 1.08883),
@@ -24,7 +27,9 @@ _HIGHEST = (100.0, 98.3, 94.5)
 
 
 def to_lab(images: tf.Tensor) -> tf.Tensor:
-    """sRGB in [0, 1] -> CIE L*a*b* (D65), float32 [..., 3]; L is in [0, 100], as skimage.color.rgb2lab has it."""
+    """sRGB in [0, 1] -> CIE L*a*b* (D65), float32 [..., 3]; L is in [0, 100], as
+    skimage.color.rgb2lab has it.
+    """
     images = tf.cast(images, tf.float32)
     # Gradients of both cases are computed: the bounds keep those of the other case finite.
     light = ((tf.maximum(images, 0.04045) + 0.055) / 1.055) ** 2.4
@@ -37,17 +42,22 @@ def to_lab(images: tf.Tensor) -> tf.Tensor:
 
 
 class Lab(Network):
-    """What `Entry.sees` says of RGB images, by one or two networks of the entry `Entry.of`; see `Network`.
+    """What `Entry.sees` says of RGB images, by one or two networks of the entry `Entry.of`; see
+    `Network`.
 
-    'lab': lightness by one, both colours by the other. Every endpoint is that of the lightness, then that of the
-    colours: twice as wide as that of one network, `feature_dim` too. 'grey': lightness alone, by one network.
+    'lab': lightness by one, both colours by the other. Every endpoint is that of the lightness,
+    then that of the
+    colours: twice as wide as that of one network, `feature_dim` too. 'grey': lightness alone, by
+      one network.
 
-    It takes RGB wherever an encoder does. Its networks have one and two input channels, scaled to [0, 1].
+    It takes RGB wherever an encoder does. Its networks have one and two input channels, scaled to
+    [0, 1].
     """
 
     def __init__(self, config: Settings, precision: str = "float32", name: str = "encoder"):
         super().__init__(config, precision, name)
-        self._autocast = False  # Keras would round the pixels to half precision, before colours are differences of them
+        # Keras would round the pixels to half precision, before colours are differences of them
+        self._autocast = False
         entry = NETWORKS[config.encoder]
         of = replace(config, encoder=entry.of)
         self.networks = [make_encoder(of, precision) for _ in CHANNELS[entry.sees]]

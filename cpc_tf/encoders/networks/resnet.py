@@ -1,4 +1,6 @@
-"""The encoder f_theta: a bottleneck ResNet that serves patches (mean-pooled) and whole images (feature map) alike."""
+"""The encoder f_theta: a bottleneck ResNet that serves patches (mean-pooled) and whole images
+(feature map) alike.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ class Bottleneck(keras.layers.Layer):
         super().__init__(dtype=dtype, name=name)
         self.order = order
         self.norms = [make_norm(norm, dtype, f"norm{i}") for i in (1, 2, 3)]
-        # Without norms each branch would double the variance, 2^33-fold in 33 blocks: all begin as the shortcut alone.
+        # Without norms each branch would double the variance, 2^33-fold in 33 blocks: all begin as
+        # the shortcut alone.
         start = {"kernel_initializer": "zeros"} if norm == "none" else {}
         self.convs = [
             conv(bottleneck, 1, dtype=dtype, name="conv1"),
@@ -58,7 +61,9 @@ class Bottleneck(keras.layers.Layer):
         )
 
     def normalized(self) -> list[tuple[Conv, keras.layers.Layer]]:
-        """See `Network.normalized`; in order 'pre' what is added to the shortcut goes to no norm of its own."""
+        """See `Network.normalized`; in order 'pre' what is added to the shortcut goes to no norm of
+        its own.
+        """
         if self.order == "pre":
             return list(zip(self.convs[:2], self.norms[1:]))
         pairs = list(zip(self.convs, self.norms))
@@ -93,7 +98,8 @@ class ResNet(Network):
         self.pool = architecture.stem_pool
         stem = architecture.stem_width, architecture.stem_kernel, architecture.stem_stride
         self.stem = conv(*stem, dtype=dtype, name="stem")
-        # A norm after the stem where the blocks do not begin with one, and at the end where they do not end with one.
+        # A norm after the stem where the blocks do not begin with one, and at the end where they do
+        # not end with one.
         self.stem_norm = (
             make_norm(config.norm, dtype, "stem_norm") if config.block_order == "post" else None
         )
@@ -134,7 +140,9 @@ class ResNet(Network):
         return pairs
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
-        """See `Network`; also 'stack1', 'stack2', ..., [N, h, w, width]. 'feature_map' is the last one, normalized."""
+        """See `Network`; also 'stack1', 'stack2', ..., [N, h, w, width]. 'feature_map' is the last
+        one, normalized.
+        """
         x = self.stem(2.0 * images - 1.0)
         if self.stem_norm:
             x = norm_relu(self.stem_norm, x, training)
@@ -171,7 +179,8 @@ class ResNet(Network):
         passes = itertools.count()
 
         def run(x: tf.Tensor) -> tf.Tensor:
-            # The second pass is outside of the context of the first, and must not average the statistics once more.
+            # The second pass is outside of the context of the first, and must not average the
+            # statistics once more.
             with batch_statistics(
                 **statistics._replace(updated=statistics.updated and next(passes) == 0)._asdict()
             ):

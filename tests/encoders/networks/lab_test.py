@@ -1,4 +1,6 @@
-"""Networks on lightness and colours: Lab as scikit-image has it, and endpoints that are those of their networks."""
+"""Networks on lightness and colours: Lab as scikit-image has it, and endpoints that are those of
+their networks.
+"""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
 """Writes encoders as others would, with nothing of this project: `python write.py DIRECTORY`.
 
-Each gets images in [-1, 1], but for `bytes` (uint8). `reference.npz` holds images uint8 [4, 16, 16, 3] and what each
-encoder's author computes of them: ENCODER/OUTPUT.
+Each gets images in [-1, 1], but for `bytes` (uint8). `reference.npz` holds images uint8 [4, 16, 16,
+3] and what each encoder's author computes of them: ENCODER/OUTPUT.
 """
 
 import pathlib
@@ -24,7 +24,9 @@ SIGNED = (IMAGES / 127.5 - 1).astype(np.float32)
 
 
 def write_call(path):
-    """A TF2 module as TF-Hub describes them: `__call__` with training or without, and lists of its variables."""
+    """A TF2 module as TF-Hub describes them: `__call__` with training or without, and lists of its
+    variables.
+    """
     kernel, mean = tf.Variable(KERNEL), tf.Variable(MEAN, trainable=False)
     variance = tf.Variable(VARIANCE, trainable=False)
 
@@ -79,7 +81,9 @@ def write_served(path):
 
 
 def write_tf1(path):
-    """TF1 format of TF-Hub, with the names of BigBiGAN: a graph to train and one to infer, which share variables."""
+    """TF1 format of TF-Hub, with the names of BigBiGAN: a graph to train and one to infer, which
+    share variables.
+    """
     builder = tf1.saved_model.Builder(path)
 
     def graph(training):
@@ -121,7 +125,9 @@ def write_tf1(path):
 
 
 def write_keras(path):
-    """A model of Keras, exported as its documentation says, trained for a step, so its statistics are not the first."""
+    """A model of Keras, exported as its documentation says, trained for a step, so its statistics
+    are not the first.
+    """
     tf_keras.utils.set_random_seed(0)
     layers = tf_keras.layers
     model = tf_keras.Sequential(
