@@ -246,7 +246,7 @@ def a_picture_more(root):
 
 
 @pytest.mark.parametrize("case", OF_TASKS)
-def test_a_run_keeps_its_data_and_a_finished_one_is_not_tested_again(
+def test_run_keeps_its_data_and_finishes_only_once(
     case, run_whole, a_picture_more, tmp_path, capsys, monkeypatch
 ):
     task, config, result, killed, _ = run_whole(case)
@@ -268,7 +268,7 @@ def test_a_run_keeps_its_data_and_a_finished_one_is_not_tested_again(
 
 
 @pytest.mark.parametrize("case", [*OF_TASKS, "efficient-uda"])
-def test_resumed_on_two_devices_it_gives_the_answer_of_one(
+def test_resume_on_two_devices_equals_one_device(
     case, run_whole, tmp_path, two_replicas, monkeypatch
 ):
     """Of each objective and phase tests/training/contract_test.py compares two replicas with one."""

@@ -108,7 +108,7 @@ def test_links_lead_somewhere():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_requirements_are_there_or_written_by_the_same_commands(page):
+def test_requirement_files_exist_or_are_written_by_commands(page):
     """Of `pip install -r FILE`; and each `sed` that writes one finds the lines that it replaces."""
     blocks = re.findall(r"```bash\n(.*?)```", re.sub(r"\\\n\s*", " ", PAGES[page]), re.DOTALL)
     for block in blocks:
@@ -123,7 +123,7 @@ def test_requirements_are_there_or_written_by_the_same_commands(page):
             ) < found.start(), found[0]
 
 
-def test_code_for_a_fresh_machine_stands_after_what_it_needs():
+def test_fresh_machine_code_follows_its_installation():
     """tests/fresh.py runs it there, in CI."""
     found = {
         page: [line for line, _ in fresh.blocks((ROOT / page).read_text())] for page in fresh.PAGES
@@ -191,7 +191,7 @@ def test_a_network_of_keras_applications_gives_features(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @needs_keras_3
-def test_the_module_is_a_frozen_layer_of_keras_3(tmp_path):
+def test_module_is_a_frozen_keras_3_layer(tmp_path):
     encoder = write_module(tmp_path / "runs/mine/small/hub")
     then = """
 import numpy as np

@@ -58,7 +58,7 @@ def uninterrupted(room):
     return f"{room}/uninterrupted"
 
 
-def test_signals_and_a_full_disk_are_a_line_and_the_same_command_goes_on_to_the_same_bits(
+def test_interrupted_run_resumes_bit_for_bit(
     room, uninterrupted
 ):
     words, checkpoints = _words(room, "stopped"), room / "stopped/checkpoints"

@@ -97,7 +97,7 @@ def test_a_module_works_in_the_other_environment(tmp_path, monkeypatch):
 
 @needs_both
 @pytest.mark.slow
-def test_a_run_goes_on_in_the_other_environment_with_one_line(tmp_path):
+def test_run_resumes_in_the_other_environment(tmp_path):
     def train(python, steps):
         folders = [f"--data_dir={tmp_path}/data", f"--workdir={tmp_path}/run"]
         command = [

@@ -54,7 +54,7 @@ def losses(workdir):
     ]
 
 
-def test_two_workers_train_as_one_also_if_one_is_killed_and_one_is_stopped(pictures, tmp_path):
+def test_two_workers_equal_one_after_kill_and_stop(pictures, tmp_path):
     flags = [*samples.PRETRAIN_SMALLEST, *pictures, "--split=train", "--checkpoint_every=3"]
     stopped = [*flags, "--train_steps=100000", f"--workdir={tmp_path}/stopped"]
 
@@ -99,7 +99,7 @@ def test_two_workers_train_as_one_also_if_one_is_killed_and_one_is_stopped(pictu
     assert losses(tmp_path / "alone")[:4] == pytest.approx(losses(tmp_path / "one"), rel=1e-3)
 
 
-def test_two_workers_train_all_classifiers_of_a_linear_run(pictures, tmp_path):
+def test_two_workers_train_all_linear_classifiers(pictures, tmp_path):
     modules.write_module(tmp_path / "hub", EncoderConfig(encoder="tiny", output_stack=1))
     flags = [
         "--test_split=val",

@@ -81,7 +81,7 @@ def files(root):
     return {name for name in found if not name.endswith(".pyc")}
 
 
-def test_nothing_is_left_out_and_nothing_else_is_in(installed):
+def test_wheel_holds_exactly_the_expected_files(installed):
     wanted = {f"cpc_tf/{name}" for name in files(ROOT / "cpc_tf")} | {"bin/cpc-tf"}
     assert wanted == {name for name in files(installed) if ".dist-info/" not in name}
     assert wanted > {
@@ -129,7 +129,7 @@ def test_ranges_hold_the_pinned_versions(installed):
     ("requirements-onnx", []),
     ("requirements-current-onnx", []),
 ])  # fmt: skip
-def test_locks_have_what_is_pinned_with_hashes_and_name_no_host(lock, groups):
+def test_locks_hold_pins_with_hashes_and_no_host(lock, groups):
     """`make locks` was run after the last change of requirements or groups."""
     pin = re.compile(r"^([\w-]+)(?:\[[\w-]+\])?==([\w.]+)", re.MULTILINE)
     asked = ""

@@ -253,7 +253,7 @@ def test_every_line_is_a_comment_or_one_flag(path):
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_the_commands_of_the_header_can_be_run_in_their_order(path):
+def test_header_commands_run_in_their_order(path):
     """They parse, and an encoder on disk is the output of an export before, of a run that a
     preset's command makes.
     """

@@ -62,7 +62,7 @@ def test_neighbours_of_images_it_never_saw():
     assert found[str(MODULE)] > found[f"random:{MODULE}"] + 0.05
 
 
-def test_its_conversions_are_of_this_module_and_compute_the_same(layer):
+def test_conversions_match_this_module_and_its_outputs(layer):
     card = read_card(str(MODULE), "").to_json()
     found = {
         path.parent: json.loads(path.read_text()) for path in MODULE.parent.glob("*/runtime.json")

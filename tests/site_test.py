@@ -16,7 +16,7 @@ from tests.binaries import ROOT
 from website import flags, links
 
 
-def test_links_to_files_outside_docs_stay_on_the_site():
+def test_links_outside_docs_stay_on_the_site():
     text = (
         "[a](../flags/README.md#presets) ![b](images/b.png) [c](#d) [e](https://e.org)"
         " [f](../studies/by_hand.json)"

@@ -102,7 +102,7 @@ def test_a_comparison_says_what_its_interval_says(differences, bound, doubt, out
         assert comparison.interval == pytest.approx((wanted.low, wanted.high))
 
 
-def test_a_claim_holds_in_part_where_some_comparisons_say_so():
+def test_claim_holds_in_part_if_comparisons_differ():
     yes, no, few = (
         claims.Comparison(*of) for of in (("a", [3, 4, 5]), ("b", [-3, -4, -5]), ("c", [9]))
     )
@@ -111,7 +111,7 @@ def test_a_claim_holds_in_part_where_some_comparisons_say_so():
     assert verdicts == ["not tested", few_of, "yes: a", "no: b", "in part: yes: a; no: b"]
 
 
-def test_claims_are_judged_by_all_records_seed_by_seed():
+def test_claims_are_judged_by_all_records_per_seed():
     """64 px, too. With other records another verdict."""
 
     def read(study, **fields):
@@ -148,7 +148,7 @@ def test_claims_are_judged_by_all_records_seed_by_seed():
     }
 
 
-def test_headers_of_the_ladder_state_what_its_records_have():
+def test_ladder_headers_state_their_recorded_accuracy():
     for path in sorted((ROOT / "flags/ablation").glob("pretrain_*.flags")):
         rung = path.stem.split("_", 2)[2]
         rung = rung if rung in ("v1", "small_patches") else rung.upper()
@@ -157,7 +157,7 @@ def test_headers_of_the_ladder_state_what_its_records_have():
             assert f"linear top-1 {measured.partition(',')[0]} %" in path.read_text()
 
 
-def test_a_gain_is_interpolated_in_the_logarithm_of_the_labels(monkeypatch):
+def test_gain_is_interpolated_in_logarithm_of_labels(monkeypatch):
     def record(features, fraction, top1):
         found = {
             "features": features,
@@ -264,7 +264,7 @@ def test_settings_are_compared_but_for_places(recorded, message):
     )
 
 
-def test_a_record_of_other_settings_is_replaced_if_the_run_succeeds(room, capsys):
+def test_record_of_other_settings_is_replaced_on_success(room, capsys):
     """If not it stays, but is not among what the study found; and the rest goes on."""
     fails = {"seed": 0, "settings": ["fails --rate=1"]}
     _records(fails)
@@ -282,7 +282,7 @@ def test_a_record_of_other_settings_is_replaced_if_the_run_succeeds(room, capsys
     )
 
 
-def test_another_encoder_in_the_place_of_the_one_before_makes_other_settings(room, capsys):
+def test_replaced_encoder_makes_other_settings(room, capsys):
     """The module that comes with the code has changed three times."""
     hub = room / "hub/variables/variables.data"
     hub.parent.mkdir(parents=True)
@@ -298,7 +298,7 @@ def test_another_encoder_in_the_place_of_the_one_before_makes_other_settings(roo
     ("result.json", "writes --seed=0 --rate=1", "there already, made with --rate=1 where this study has --rate=2"),
     ("run.flags", "writes --seed=0 --rate=1", "in part, made with --rate=1 where this study"),
 ])  # fmt: skip
-def test_what_other_commands_made_or_began_is_not_recorded(begun, by, message, room, capsys):
+def test_results_of_other_commands_are_not_recorded(begun, by, message, room, capsys):
     """Else changed settings would get the figures of those before, and a longer study a run of two
     lengths.
     """
@@ -312,7 +312,7 @@ def test_what_other_commands_made_or_began_is_not_recorded(begun, by, message, r
     assert message in capsys.readouterr().out
 
 
-def test_presets_that_changed_make_other_settings_and_flags_that_came_or_went_do_not(tmp_path):
+def test_changed_presets_but_not_new_flags_change_settings(tmp_path):
     """A new flag had its default of today; one that went could have had one value."""
     preset = tmp_path / "preset.flags"
     preset.write_text("--train_steps=10\n")
@@ -330,7 +330,7 @@ def test_presets_that_changed_make_other_settings_and_flags_that_came_or_went_do
     )
 
 
-def test_two_processes_of_a_study_do_each_run_once_and_keep_all_records(room):
+def test_two_processes_do_each_run_once(room):
     """Threads stand for them: the locks of files do not tell them apart."""
     parts = [[0, 1, 2], [2, 1, 3]]
     with ThreadPoolExecutor() as pool:
@@ -348,7 +348,7 @@ def test_two_processes_of_a_study_do_each_run_once_and_keep_all_records(room):
     (["A", "A"], None, 0, [([0, 2], "0"), ([1], "1")]),
     (["A", "A"], "5,7", 1, [([0, 1, 2], "5")]),
 ])  # fmt: skip
-def test_a_run_at_a_time_has_a_gpu_of_its_own_or_else_a_core(
+def test_concurrent_runs_get_own_gpu_or_core(
     names, chosen, most, wanted, monkeypatch
 ):
     monkeypatch.setattr(runner.devices, "gpu_names", lambda: names)
@@ -366,7 +366,7 @@ def _given(monkeypatch, **values):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiny_encoder")
-def test_a_module_is_read_off_a_folder_of_which_every_third_picture_is_held_out(
+def test_read_off_holds_out_every_third_image(
     tmp_path, monkeypatch, capsys
 ):
     train, test = read_off.held_out((10 * np.arange(7), np.arange(7)))
@@ -394,7 +394,7 @@ def test_a_module_is_read_off_a_folder_of_which_every_third_picture_is_held_out(
     assert min(found[name] for name in causes.READINGS) > 0.9
 
 
-def test_what_does_not_exist_is_refused_in_a_line(tmp_path, monkeypatch):
+def test_missing_inputs_are_refused_in_one_line(tmp_path, monkeypatch):
     (tmp_path / "hub").mkdir()
     _given(monkeypatch, module=f"{tmp_path}/hub", pictures="none", test="val", whole=False)
     with pytest.raises(SystemExit, match=f"^.*{tmp_path}/hub.*$"):
@@ -418,7 +418,7 @@ def test_what_does_not_exist_is_refused_in_a_line(tmp_path, monkeypatch):
         command.main(["studies", "ladder"])
 
 
-def test_rivals_have_equal_time_and_the_trial_that_held_out_pictures_prefer(tmp_path, monkeypatch):
+def test_rivals_get_equal_time_and_best_validated_trial(tmp_path, monkeypatch):
     places = Places(work=str(tmp_path), pictures="P", minutes=2.0)
     (tmp_path / "rivals").mkdir()
     (tmp_path / "rivals/seconds.json").write_text('{"small moco": 0.5, "small cpc": 2.0}')
@@ -461,7 +461,7 @@ def test_rivals_have_equal_time_and_the_trial_that_held_out_pictures_prefer(tmp_
     assert len(others) == 3
 
 
-def test_every_third_image_is_linked_to_be_tested_on(tmp_path):
+def test_every_third_image_is_linked_for_testing(tmp_path):
     samples.write_pictures(tmp_path / "in", {"train": 3}, names=("a",))
     samples.write_pictures(tmp_path / "in", {"train": 4}, names=("b",))
     with pytest.raises(FileNotFoundError, match="no folder 'train'"):

@@ -119,7 +119,7 @@ def test_settings_as_text_come_back():
     assert (config.title, config.engine) == ("v1 with distort=0.5,distort.hue=0.1", "native")
 
 
-def test_primitives_can_be_chosen_from_those_that_are_added():
+def test_policy_chooses_among_the_added_primitives():
     both = _parse("--augment=v1", "--augment_changes=autoaugment=2,solarize=1,invert=1")
     assert [each.name for each in both.policy.among] == ["invert", "solarize"]  # by their numbers
     recipe = augment.draw(both, 0, 0, 100, 16)

@@ -29,7 +29,7 @@ def sent(**changes):
 SAMPLE = 4 * BATCH * PATCHES * WIDTH  # of latents, whose spread is reported
 
 
-def test_gradients_are_sent_once_and_averages_not_at_all():
+def test_gradients_are_exchanged_once_and_averages_never():
     weights, total, trainee = sent(negative_images=2)
     assert trainee.average is not None
     assert total == weights + SAMPLE
@@ -46,7 +46,7 @@ def test_an_evaluation_with_averages_sends_nothing():
     assert written(pod.program(evaluate, IMAGES)) == []
 
 
-def test_targets_of_groups_beyond_a_replica_and_batch_norms_statistics_are_sent_with_their_gradients():
+def test_cross_replica_targets_and_batch_statistics_are_exchanged():
     """And the running statistics are not."""
     weights, total, trainee = sent(norm="batch", negative_images=4)
     targets = 4 * BATCH * PATCHES * trainee.model.settings.target_dim
@@ -64,7 +64,7 @@ PROGRAM = """
 """
 
 
-def test_exchanges_are_counted_once_in_the_bytes_of_their_results():
+def test_exchanges_are_counted_once_by_result_bytes():
     assert exchanges(PROGRAM) == [
         {"kind": "all-reduce", "dtype": "f32", "count": 2, "bytes": 4 * (8 + 3 + 1)},
         {"kind": "all-gather", "dtype": "s32", "count": 1, "bytes": 4 * 8},

@@ -54,7 +54,7 @@ def test_a_step_runs_our_operations(tiny_encoder):
     assert {"CpcNormRelu", "CpcNormReluGrad", "CpcIm2col"} <= used
 
 
-def test_what_fits_is_the_largest_power_of_two_below_the_line():
+def test_images_that_fit_are_a_power_of_two():
     """Two programs: 2 GB without images, and 0.25 GB an image."""
     shared = {"batch": 128, "weights": 0.5e9, "variables": 1.5e9, "outputs": 0.5e9}
     points = [
@@ -71,7 +71,7 @@ def test_what_fits_is_the_largest_power_of_two_below_the_line():
     assert [memory.fit(gb * 1e9, 2e9, 1e9) for gb in (2, 3, 4, 10)] == [0, 0, 1, 4]
 
 
-def test_the_program_of_a_preset_and_the_bytes_of_its_variables(
+def test_preset_program_and_its_variable_bytes(
     tmp_path, tiny_encoder, monkeypatch
 ):
     monkeypatch.setattr(memory, "OF_DATASET", 300)

@@ -85,7 +85,7 @@ def test_fitted(size, area, expected):
     )
 
 
-def test_min_decode_side_is_no_less_than_any_shorter_side():
+def test_min_decode_side_covers_every_shorter_side():
     for config in (
         SMALL,
         CanvasConfig(area_scale=1, canvas_height=800, canvas_width=800),
@@ -108,7 +108,7 @@ def show(image, size, mirrored=False, kept=-1):
 
 @pytest.mark.parametrize("kept", [-1, 0, 1, 2])
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_show_puts_the_image_at_the_top_left_of_grey(mirrored, kept):
+def test_show_places_image_top_left_on_grey(mirrored, kept):
     shown = show(NOISE, (12, 16), mirrored, kept)
     expected = np.full([20, 30, 3], 128)
     for channel in range(3):
@@ -193,7 +193,7 @@ def test_boxes_stay_on_their_objects():
 
 
 @pytest.mark.slow
-def test_boxes_of_a_jpeg_that_is_decoded_at_a_fraction():
+def test_boxes_match_a_jpeg_decoded_at_a_fraction():
     shape, box = (1003, 805), (300, 203, 701, 600)
     source = Images([rectangle(shape, box, "JPEG")])
     config = CanvasConfig(**{**vars(CONFIG), "canvas_colour_drop": 0.0})
@@ -271,7 +271,7 @@ def test_resume_hosts_and_seed():
 
 
 @pytest.mark.slow
-def test_plain_batches_show_each_image_once_with_its_objects_as_they_are():
+def test_plain_batches_show_each_image_once_unchanged():
     nothing = encode(np.zeros([50, 50, 3], np.uint8)), [], [], []
     three = (
         encode(np.zeros([50, 50, 3], np.uint8)),

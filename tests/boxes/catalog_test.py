@@ -29,7 +29,7 @@ BCCD = pathlib.Path(__file__).parents[4] / "shared/data/bccd-voc"
 
 
 @pytest.mark.slow
-def test_images_alone_are_those_of_the_split_and_have_no_labels(tmp_path, cache, warnings):
+def test_images_alone_follow_the_split_without_labels(tmp_path, cache, warnings):
     write_files(tmp_path, {**many(3), "ImageSets/Main/train.txt": "002\n000\n"})
     source = open_voc_images(tmp_path, "train+test", cache)
     assert sorted(levels(source)) == [0, 2]
@@ -106,7 +106,7 @@ UNUSABLE = [
 @pytest.mark.slow
 @pytest.mark.usefixtures("checked")
 @pytest.mark.parametrize(("files", "message"), UNUSABLE)
-def test_few_unusable_images_are_left_out_and_many_end_the_run(opened, warnings, files, message):
+def test_few_unusable_images_are_skipped_but_many_refused(opened, warnings, files, message):
     good = [f"{number:03}" for number in range(100)]
     source = opened(
         "voc", {**many(100), **files, "ImageSets/Main/train.txt": "\n".join(["gone", *good])}

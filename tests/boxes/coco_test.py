@@ -31,7 +31,7 @@ def test_a_file_alone_is_train(opened):
         opened("coco", {}, "train", "gone.json")
 
 
-def test_the_id_of_a_class_is_that_of_the_category_with_boxes(opened):
+def test_class_id_equals_the_annotated_category_id(opened):
     """Files of Roboflow have one more for all, which may be called as one of them."""
     categories = [{"id": number, "name": "cat"} for number in (0, 2)]
     source = opened(

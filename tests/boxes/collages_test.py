@@ -74,7 +74,7 @@ def test_objects_are_in_their_boxes_and_nowhere_else(monkeypatch, split):
     assert 0.3 < np.mean([height < width for height, width in sides]) < 0.7
 
 
-def test_prepared_splits_hold_all_classes_and_the_same_images_always(builder):
+def test_splits_hold_all_classes_and_are_deterministic(builder):
     train, test = (VocRecords(builder, split, window=100) for split in ("train", "test"))
     assert (train.num_examples, test.num_examples) == (39, 13)
     assert train.class_names == collages.CLASSES
@@ -91,7 +91,7 @@ def test_prepared_splits_hold_all_classes_and_the_same_images_always(builder):
     assert digest.hexdigest()[:16] == "1ea892c6eb6c4b9a", "new pixels need a new VERSION"
 
 
-def test_size_of_one_split_does_not_change_the_other(builder):
+def test_split_size_does_not_change_the_other_split(builder):
     few = [example for _, example in collages._examples("train", 5, seed=0)]
     wanted = {example["image/filename"][:-4]: example["image"] for example in few}
     found = {

@@ -125,7 +125,7 @@ def write(root):
     return {kind: f"{kind}:{root}/{kind}" for kind in ("voc", "coco", "yolo")}
 
 
-def test_boxes_are_the_same_bits_and_images_alone_have_no_labels(tmp_path, cache):
+def test_boxes_are_identical_across_formats(tmp_path, cache):
     """Of images that are stored turned, too: COCO's sizes tell as VOC's do."""
     found = {}
     for kind, dataset in write(tmp_path).items():
@@ -179,7 +179,7 @@ def test_boxes_as_a_viewer_shows_them(source_of, warnings):
     )
 
 
-def test_boxes_in_the_stored_picture_are_turned_with_it_where_the_size_tells(source_of, warnings):
+def test_stored_orientation_boxes_are_rotated_with_the_image(source_of, warnings):
     source = source_of(lambda tag, corners, size: (corners if tag >= 5 else AS_SHOWN, size))
     assert_boxes_are_on_the_rectangles(
         next(iter(canvas.batches(source, CANVAS, global_batch=8, seed=0)))
@@ -192,7 +192,7 @@ def test_boxes_in_the_stored_picture_are_turned_with_it_where_the_size_tells(sou
     assert line.endswith("/5.jpg, JPEGImages/6.jpg, JPEGImages/7.jpg, JPEGImages/8.jpg")
 
 
-def test_without_a_size_boxes_are_as_a_viewer_shows_them(source_of):
+def test_boxes_without_size_are_in_displayed_orientation(source_of):
     source = source_of(lambda tag, corners, size: (AS_SHOWN, (0, 0)))
     assert all(
         example["boxes"].tolist() == [[*RECTANGLE]]

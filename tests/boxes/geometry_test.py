@@ -79,7 +79,7 @@ def test_mirror_exchanges_left_and_right():
         np.testing.assert_array_equal(pixels(other), pixels(one)[:, ::-1])
 
 
-def test_choose_leaves_out_what_is_too_small_then_the_smaller_ones():
+def test_choose_drops_too_small_boxes_then_smaller_ones():
     sides = np.float32([[5, 5], [1, 50], [2, 2], [7, 3], [50, 1.9], [2, 9], [3, 7]])
     some = np.concatenate([np.zeros_like(sides), sides], axis=1)
     assert boxes.choose(some, 2.0, 9).numpy().tolist() == [0, 2, 3, 5, 6]

@@ -50,7 +50,7 @@ def test_boxes_of_two_formats_are_refused(tmp_path):
 @pytest.mark.parametrize(
     "line", ["a 1", "a -1", "d e  0", "a.jpg\t1", "x/a.jpg 1,2,3,4,0 5,6,7,8,1"]
 )
-def test_what_follows_a_name_is_said_not_to_be_read(tmp_path, line):
+def test_ignored_text_after_a_name_is_reported(tmp_path, line):
     path = tmp_path / "list.txt"
     path.write_text(f"{line}\nb b.xml\n")
     keys, said = layout.read_list(str(path), KEYS)

@@ -72,7 +72,7 @@ def test_usual_names_stand_for_each_other(parts, split, test_split, found):
     assert names(folder_of(**dict.fromkeys(parts.split(), 4)), split, test_split)[0] == found
 
 
-def test_a_fifth_of_each_class_is_held_out_where_a_test_is_asked_for():
+def test_missing_test_split_takes_fifth_of_each_class():
     """Cat is the rarer class, and counts for images of both."""
     folder = folder_of(train=30)
     test, train = names(folder, "test")[1], names(folder, "train")[1]
@@ -85,7 +85,7 @@ def test_a_fifth_of_each_class_is_held_out_where_a_test_is_asked_for():
     assert sorted([*slices[0], *slices[1]]) == sorted(folder.images)
 
 
-def test_copies_are_on_one_side_and_what_is_learned_and_tested_is_named(tmp_path):
+def test_copies_share_a_split_and_splits_are_named(tmp_path):
     files = {
         f"{n:02}{twin}.{end}": end for n in range(12) for twin in "ab" for end in ("png", "xml")
     }
@@ -118,7 +118,7 @@ def test_copies_are_on_one_side_and_what_is_learned_and_tested_is_named(tmp_path
     assert any(line.startswith("1 test images are learned, too: ") for line in lines)
 
 
-def test_images_that_nobody_looked_at_are_not_held_out():
+def test_unannotated_images_are_not_held_out():
     folder = folder_of(train=20)
     unknown = {f"train/more/{n}": f"{n}.png" for n in range(50)}
     folder = folder._replace(
@@ -314,7 +314,7 @@ def test_the_command_of_the_readme_trains_and_tests(tmp_path, layout):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_pretraining_leaves_out_what_the_detector_is_tested_on(tmp_path):
+def test_pretraining_excludes_test_images_of_the_detector(tmp_path):
     write_files(tmp_path / "x", voc_files([f"JPEGImages/{n}" for n in TEN]))
     data = DataConfig(dataset=f"voc:{tmp_path}/x", data_dir=str(tmp_path))
     _, test = boxes.open_detection_sources(data, {"split": "train", "test_split": "test"})

@@ -20,7 +20,7 @@ def test_spellings_of_names_in_yaml(tmp_path, text):
     assert yolo.read_names(str(tmp_path)).names == {0: "cat", 1: "big dog", 2: "it's # 1"}
 
 
-def test_what_is_no_yaml_is_refused_if_it_is_data_yaml(tmp_path, warnings, refused):
+def test_invalid_yaml_is_refused_only_as_data_yaml(tmp_path, warnings, refused):
     (tmp_path / "data.yaml").write_text("names: [cat")
     assert f"{tmp_path}/data.yaml: cannot be read as YAML: " in refused(
         yolo.read_names, str(tmp_path)

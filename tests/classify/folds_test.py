@@ -20,7 +20,7 @@ def noise(labels, dimensions=200, seed=0):
 
 
 @pytest.mark.parametrize("each", [3, 4, 5, 7, 12])
-def test_classes_of_one_size_keep_equal_numbers_to_learn_from(each):
+def test_equal_classes_stay_balanced_in_training_folds(each):
     strata = np.random.default_rng(0).permutation(np.repeat(np.arange(4), each))
     division = folds.divide(strata, np.arange(len(strata)), seed=1)
     assert len(division) == min(each, folds.FOLDS)
@@ -50,7 +50,7 @@ def test_features_that_tell_nothing_are_right_by_chance(each, classes):
     assert np.mean(shares) == pytest.approx(1 / classes, abs=0.08)
 
 
-def test_brightnesses_and_copies_are_together_and_different_pictures_are_not():
+def test_near_duplicates_are_grouped_and_different_images_not():
     random = np.random.default_rng(0)
     pictures = random.normal(size=[60, 100])
     versions = [pictures * factor for factor in (0.95, 1.0, 1.05)]  # e.g. three brightnesses
@@ -62,7 +62,7 @@ def test_brightnesses_and_copies_are_together_and_different_pictures_are_not():
     assert len(np.unique(near)) == 60
 
 
-def test_versions_with_labels_by_coin_are_right_by_chance():
+def test_random_labels_on_near_duplicates_score_at_chance():
     """Rows 3 and 21 of the reports: each image three times, 100 % if a copy is learned."""
     random = np.random.default_rng(1)
     pictures, coins = random.normal(size=[40, 100]), random.integers(0, 2, 40)
@@ -105,7 +105,7 @@ def test_copies_with_other_classes_are_found():
     assert judged.conflicts(doubled.labels) == [(40, 0)]
 
 
-def test_the_random_sample_of_the_page_decides_from_ten_pictures_on():
+def test_random_sample_is_used_from_ten_images_on():
     examples = noise([0, 1] * 20)
     drawn = np.arange(40) < 9
     assert not judge(examples, SINGLE_LABEL, drawn).at_random
@@ -114,7 +114,7 @@ def test_the_random_sample_of_the_page_decides_from_ten_pictures_on():
     assert judged.score(SINGLE_LABEL, examples.labels)["tested"] == 10
 
 
-def test_guesses_accepted_from_a_classifier_of_coin_flips_give_chance():
+def test_accepted_random_guesses_score_at_chance():
     """As accepted guesses were learned from in the folds, 60 such labels by hand and 300 guesses
     had 65 % and more.
     """

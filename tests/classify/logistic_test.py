@@ -34,7 +34,7 @@ def test_the_fit_is_scikit_learns_on_standardized_features(counts):
     np.testing.assert_allclose(shares, theirs.predict_proba(standard), atol=2e-3)
 
 
-def test_a_class_of_the_test_alone_has_a_small_logit_and_a_single_class_is_no_error():
+def test_class_absent_from_training_has_a_small_logit():
     examples = blobs((5, 5, 1))
     logits = logistic.fit(examples.take(np.arange(10)), 10.0).logits(examples.features)
     assert logits[:, 2] == pytest.approx(-logistic._ABSENT, abs=1e-4)
@@ -65,7 +65,7 @@ def test_all_of_a_group_are_held_out_together():
     assert accuracy[0] < 0.7 < 0.9 < accuracy[1]
 
 
-def test_unlabelled_pictures_help_where_they_can_and_are_left_out_where_they_mislead():
+def test_unlabelled_images_are_used_only_where_they_help():
     few, many = blobs((3, 3, 3), spread=2.5), blobs((200, 200, 200), spread=2.5, seed=1)
     known = few._replace(unlabelled=many.features)
     before, after = (
@@ -86,7 +86,7 @@ def test_unlabelled_pictures_help_where_they_can_and_are_left_out_where_they_mis
     ).self_training
 
 
-def test_nothing_is_measured_where_most_classes_have_fewer_than_three_pictures():
+def test_too_few_images_per_class_are_not_validated():
     assert logistic.validate(blobs((2, 2)), SINGLE_LABEL) is None
     validated = logistic.validate(blobs((3, 3, 1)), SINGLE_LABEL)
     assert (validated.folds, validated.logits.shape) == (3, (7, 3))
@@ -123,7 +123,7 @@ def test_balanced_classes_find_the_rare_one_more_often():
     assert (balanced.argmax(1) == 1).sum() > (plain.argmax(1) == 1).sum()
 
 
-def test_the_forecast_follows_a_power_law_and_says_when_it_cannot_tell():
+def test_forecast_follows_a_power_law_or_declines():
     right, halved = (
         np.arange(1000) < 900,
         np.arange(1000) < 800,
@@ -135,7 +135,7 @@ def test_the_forecast_follows_a_power_law_and_says_when_it_cannot_tell():
 
 
 @pytest.mark.parametrize("count", [30, 400], ids=["fewer examples than features", "more"])
-def test_the_principal_axes_are_those_of_the_singular_value_decomposition(count):
+def test_principal_axes_equal_singular_value_decomposition(count):
     standard = np.random.default_rng(0).normal(size=[count, 200]) * np.geomspace(1, 0.01, 200)
     axes = logistic._principal_axes(standard)
     wanted = np.linalg.svd(standard, full_matrices=False)[2][: logistic.DIRECTIONS].T
@@ -146,7 +146,7 @@ def test_the_principal_axes_are_those_of_the_singular_value_decomposition(count)
 @pytest.mark.parametrize(
     "unlabelled", [None, np.ones([4, 40], np.float32)], ids=["labelled alone", "and others"]
 )
-def test_pictures_that_are_all_equal_teach_the_frequencies_alone(unlabelled):
+def test_identical_images_teach_class_frequencies_only(unlabelled):
     examples = Examples(
         np.ones([5, 40], np.float32), np.array([0, 1, 1, 1, 0]), np.arange(5), 2, unlabelled
     )

@@ -88,7 +88,7 @@ def test_the_module_is_the_regression_on_the_features(run, data):
     assert "cross-validation" in (data / "run/classifier/README.md").read_text()
 
 
-def test_the_curve_has_all_arms_with_the_same_draws(run, data):
+def test_learning_curve_has_all_arms_with_equal_draws(run, data):
     curve = run[1]["curve"]
     assert {(record["arm"], record["labels"], record["draw"]) for record in curve} == {
         (arm, labels, draw)
@@ -99,7 +99,7 @@ def test_the_curve_has_all_arms_with_the_same_draws(run, data):
     assert (data / "run/curve.png").read_bytes()[1:4] == b"PNG"
 
 
-def test_more_labels_replace_the_classifier_and_no_picture_is_encoded_twice(
+def test_more_labels_retrain_without_encoding_images_again(
     run, data, monkeypatch, tmp_path
 ):
     directory = tmp_path / "run"
@@ -128,7 +128,7 @@ def test_more_labels_replace_the_classifier_and_no_picture_is_encoded_twice(
         ({"pictures": "/nowhere"}, "--pictures=/nowhere: there is no /nowhere"),
     ],
 )
-def test_new_pictures_and_output_are_looked_at_before_the_training(data, tmp_path, values, message):
+def test_new_images_and_output_are_checked_before_training(data, tmp_path, values, message):
     (tmp_path / "old.csv").write_text("mine")
     values = {name: value.replace("OLD", f"{tmp_path}/old.csv") for name, value in values.items()}
     settings = {

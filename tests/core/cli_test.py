@@ -292,7 +292,7 @@ VARIED = {
 
 
 @pytest.mark.parametrize("config_class", VARIED)
-def test_every_constant_that_research_varies_is_set_from_the_shell_kept_and_checked(config_class):
+def test_every_research_constant_is_a_checked_flag(config_class):
     values = {name: value for name, (value, _) in VARIED[config_class].items()}
     together = ",".join(f"{name}={value}" for name, value in values.items())
     config = cli.parse(config_class, [f"--set={together}"])
@@ -370,7 +370,7 @@ def test_a_preset_s_settings_of_another_objective_do_not_count():
         cli.parse(PretrainConfig, [*words, "--set=directions=1"])
 
 
-def test_a_command_has_its_own_defaults_of_shared_settings():
+def test_command_has_its_own_defaults_of_shared_flags():
     assert (
         cli.parse(LinearConfig, []).geometry.mirror
         is not cli.parse(PretrainConfig, []).geometry.mirror

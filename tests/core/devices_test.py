@@ -66,7 +66,7 @@ def test_the_line_names_the_devices_that_are_used(names, used, line, machine, mo
     )
 
 
-def test_a_run_begins_with_the_line_and_with_its_warnings(
+def test_run_starts_with_device_line_and_warnings(
     tmp_path, machine, caplog, capsys, monkeypatch
 ):
     """Of a driver that is not used, and of a precision that the processor emulates."""
@@ -96,7 +96,7 @@ def test_a_run_begins_with_the_line_and_with_its_warnings(
     ("fpu avx avx2", "GPU", "bfloat16", False),
     (None, "CPU", "bfloat16", False),  # not x86, or not Linux
 ])  # fmt: skip
-def test_the_warning_of_a_precision_that_the_processor_emulates(
+def test_emulated_precision_is_warned_about(
     flags, kind, precision, warned, tmp_path, monkeypatch
 ):
     if flags:
@@ -114,7 +114,7 @@ def test_the_warning_of_a_precision_that_the_processor_emulates(
     ((), False, None, False),
     (["NVIDIA L4"], True, None, False),
 ])  # fmt: skip
-def test_the_warning_is_for_gpus_that_could_be_used(
+def test_unused_gpu_warning_only_for_usable_gpus(
     names, driver, hidden, warned, machine, monkeypatch
 ):
     machine(names, driver)
@@ -139,7 +139,7 @@ def test_a_driver_is_found_by_its_tool(answers, there, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_set_up_tries_each_gpu_or_says_what_to_do(machine, monkeypatch, capsys):
+def test_setup_tries_each_gpu_or_gives_advice(machine, monkeypatch, capsys):
     compute_on = devices.compute_on
     compute_on("/device:CPU:0")
     machine()

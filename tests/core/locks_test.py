@@ -25,7 +25,7 @@ def enter(directory):
         pass
 
 
-def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
+def test_second_process_is_refused_until_first_is_killed(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
     try:
         process.stdout.readline()
@@ -49,7 +49,7 @@ def test_a_run_that_leaves_nothing_leaves_no_directory(tmp_path):
     assert not (tmp_path / "a/run").exists()
 
 
-def test_a_second_process_in_a_bucket_is_a_warning(tmp_path, caplog):
+def test_second_process_in_a_bucket_is_a_warning(tmp_path, caplog):
     bucket = f"file://{tmp_path}"  # an address like a bucket's
     with locked(bucket):
         assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")

@@ -62,7 +62,7 @@ def test_presets_are_listed_with_their_cost_and_printed(capsys):
     assert capsys.readouterr().out == (ROOT / "flags/photos/linear.flags").read_text()
 
 
-def test_a_preset_by_name_is_its_file_from_any_folder(tmp_path, monkeypatch):
+def test_preset_name_equals_its_file_from_any_folder(tmp_path, monkeypatch):
     by_path = cli.parse(
         PretrainConfig, [f"--flagfile={ROOT}/flags/photos/pretrain_128px.flags", "--seed=3"]
     )
@@ -73,7 +73,7 @@ def test_a_preset_by_name_is_its_file_from_any_folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("words", [["presets"], ["version"], ["pretrain", "--help"]])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_disk_behind_standard_output_is_one_line(words, unbuffered):
+def test_full_disk_on_standard_output_is_one_line(words, unbuffered):
     with open("/dev/full", "w") as full:
         command, environment = (
             [sys.executable, "-m", "cpc_tf", *words],

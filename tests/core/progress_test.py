@@ -28,7 +28,7 @@ def test_start_up_does_not_count(monkeypatch):
     assert work.seconds == 65
 
 
-def test_a_wait_is_named_and_timed_and_of_two_the_inner_one(monkeypatch, capsys):
+def test_innermost_wait_is_named_and_timed(monkeypatch, capsys):
     monkeypatch.setattr(progress, "_FIRST", 0.02)
     monkeypatch.setattr(progress, "_THEN", (0.04, 60))
     work = progress.Progress(total=10)

@@ -41,7 +41,7 @@ def test_absurd_values_are_refused_by_the_flag(owner):
             assert len(str(error.value)) <= 1000
 
 
-def test_features_that_do_not_fit_into_memory_are_refused():
+def test_features_larger_than_memory_are_refused():
     with pytest.raises(ConfigError, match="--cached_views: "):
         encode_dataset([], None, 2**60)
 

@@ -29,7 +29,7 @@ def handlers():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_interrupts_and_a_second_one_does_not_disturb_the_end(number):
+def test_second_signal_does_not_interrupt_the_shutdown(number):
     with interrupting() as received:
         with pytest.raises(Interrupted) as stop:
             os.kill(os.getpid(), number)
@@ -38,7 +38,7 @@ def test_a_signal_interrupts_and_a_second_one_does_not_disturb_the_end(number):
     assert not isinstance(stop.value, Exception)
 
 
-def test_a_first_signal_is_deferred_once_there_is_work_a_second_one_is_not():
+def test_signal_during_work_is_deferred_until_a_second():
     with Deferred() as stop:
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
@@ -124,7 +124,7 @@ def ended(command, *numbers, **options):
     ("in_c", [signal.SIGTERM, signal.SIGTERM], 143),
     ("deferred", [signal.SIGINT, signal.SIGINT], 130),
 ])  # fmt: skip
-def test_a_main_thread_in_c_holds_up_no_end(function, numbers, status):
+def test_main_thread_in_c_code_still_ends_promptly(function, numbers, status):
     found, errors, seconds = ended(
         [sys.executable, "-c", PROGRAM.replace("FUNCTION", function)], *numbers
     )
@@ -159,7 +159,7 @@ with Deferred() as stop:
 """
 
 
-def test_the_step_under_way_is_saved_when_the_terminal_is_closed(tmp_path):
+def test_closed_terminal_saves_the_current_step(tmp_path):
     process, terminal = pty.fork()
     if not process:
         os.chdir(ROOT)

@@ -19,7 +19,7 @@ FORMULAS = [
 PLAIN = ["a=b", "+5 %", "-1.2", "-1e-05", "", "cat", "'a", "a;b", 'a "b"', "a, b", "a\nb", "a\rb"]
 
 
-def test_formulas_are_texts_and_are_read_back_as_they_were():
+def test_csv_formulas_are_escaped_and_read_back():
     cells = [*FORMULAS, *PLAIN]
     rows = [*csv.reader(csv_lines([[cell, 1.5, None] for cell in cells]).splitlines(keepends=True))]
     assert [row[1:] for row in rows] == [["1.5", ""]] * len(cells)

@@ -160,7 +160,7 @@ def test_splits_of_tfds_syntax_are_used():
     ]
 
 
-def test_it_has_at_most_twenty_lines_of_printable_text():
+def test_summary_has_at_most_twenty_printable_lines():
     used = [SplitSummary("split", "train", SplitInfo(), 1)]
     lines = summarized(
         DataConfig(dataset="folder:x"), used, [f"line {i}\x1b" * 400 for i in range(50)]

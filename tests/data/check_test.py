@@ -30,7 +30,7 @@ BROKEN = {
 DESCRIBED = [f"{name} ({what})" for name, (_, what) in BROKEN.items()]
 
 
-def test_one_percent_of_broken_files_is_left_out_with_a_warning_and_more_ends_the_run(
+def test_more_than_one_percent_broken_files_is_refused(
     tmp_path, cache, write_folder, warnings, refused
 ):
     root = write_folder(tmp_path / "x", [f"{i:03}.png" for i in range(197)])
@@ -61,7 +61,7 @@ def test_long_lists_of_broken_files_are_cut(tmp_path, cache, refused):
     assert said.endswith(" 19.jpg (empty) and 5 more")
 
 
-def test_of_several_frames_the_first_is_used_and_a_line_says_so(tmp_path, cache, warnings):
+def test_first_of_several_frames_is_used_and_reported(tmp_path, cache, warnings):
     frames = {"one": {}, "several": {"save_all": True, "append_images": [NOISE.rotate(90)]}}
     for kind in ("gif", "tiff", "webp"):
         write_files(
@@ -108,7 +108,7 @@ def test_the_cache_is_where_cpc_tf_cache_says(tmp_path, write_folder, monkeypatc
     assert len(list((tmp_path / "chosen/checked_folders").iterdir())) == 1
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, cache, write_folder, warnings):
+def test_unwritable_cache_is_only_a_warning(tmp_path, cache, write_folder, warnings):
     (tmp_path / "cache").write_text("a file where the folder should be")
     assert open_folder(write_folder(tmp_path / "x", ["a.png"]), "train", cache).num_examples == 1
     (line,) = warnings
@@ -201,7 +201,7 @@ def test_bombs_are_left_out_by_their_headers(root, cache, warnings, refused):
     assert open_folder(root, "train", cache).num_examples == 401
 
 
-def test_all_frames_of_a_gif_count_and_rows_of_a_bmp_may_be_stored_from_the_top():
+def test_gif_frames_count_and_top_down_bmp_opens():
     assert decode.header(tf.constant(declared_gif(*[(100, 200)] * 2))).pixels == 20_000
     assert decode.header(tf.constant(declared_gif(*[(100, 200)] * 9))).pixels == 60_000
     with pytest.raises(tf.errors.InvalidArgumentError):

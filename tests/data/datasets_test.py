@@ -179,7 +179,7 @@ LONG = "see https://host/" + "x" * 200
         (LONG, r"see https://host/x*\.\.\. .* \(all of it is above\)"),
     ],
 )
-def test_failed_preparation_is_one_line_after_all_that_was_said(
+def test_failed_preparation_is_one_line_after_its_output(
     tmp_path, monkeypatch, warnings, said, error
 ):
     builder = new_builder(tmp_path)
@@ -232,7 +232,7 @@ def test_leftovers_of_killed_preparations_are_removed(tmp_path, refused):
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_progress_bars_are_shown_or_not_as_the_user_had_it(shown, monkeypatch):
+def test_progress_bars_keep_the_user_setting(shown, monkeypatch):
     monkeypatch.setattr(tqdm_utils, "_active", shown)
     for progress in (True, False):
         with datasets.quiet(progress):

@@ -229,7 +229,7 @@ def test_what_is_no_orientation_is_ignored():
 
 
 @pytest.mark.slow
-def test_the_shorter_side_decides_how_far_a_turned_jpeg_is_shrunk():
+def test_shorter_side_limits_scaling_of_a_rotated_jpeg():
     encoded = save(PICTURE.resize((120, 80)), "JPEG", 6)
     assert decode.decode(tf.constant(encoded), 40).shape == (60, 40, 3)
     assert decode.decode(tf.constant(encoded), 41).shape == (120, 80, 3)

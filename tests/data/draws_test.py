@@ -44,7 +44,7 @@ def test_groups_that_share_a_file_are_one():
     assert found == dict.fromkeys("acd", "a")
 
 
-def test_about_a_part_of_each_class_is_taken_in_whole_groups():
+def test_draw_takes_whole_groups_of_each_class():
     group_of = dict(zip("abcdefghij", [1, 1, 1, 2, 2, 3, 4, 5, 6, 7]))
     assert draws.last_part(["abcdefgh", "ij"], group_of.get, 0.2) == {"g", "h", "j"}
     assert draws.last_part(["abc", "de"], group_of.get, 0.5) == set(), (
@@ -78,7 +78,7 @@ def pictures(tmp_path, cache, write_folder):
     return pictures
 
 
-def test_copies_are_on_one_side_of_whatever_is_drawn(pictures):
+def test_copies_share_a_side_of_every_draw(pictures):
     data = pictures(
         {f"{name}/{i} - Copy.png": f"{name}/{i}.png" for name in ("cat", "dog") for i in range(10)}
     )
@@ -97,7 +97,7 @@ def test_copies_are_on_one_side_of_whatever_is_drawn(pictures):
 
 
 @pytest.mark.usefixtures("checked")
-def test_pictures_of_the_same_pixels_are_on_one_side(pictures, tmp_path):
+def test_images_with_equal_pixels_share_a_side(pictures, tmp_path):
     """Their files differ in a date that programs write into them, or in the format."""
     data = pictures()
     for name in ("cat", "dog"):
@@ -123,7 +123,7 @@ def test_pictures_of_the_same_pixels_are_on_one_side(pictures, tmp_path):
     )
 
 
-def test_copies_in_both_split_folders_are_counted_and_named(pictures):
+def test_copies_in_both_splits_are_counted_and_named(pictures):
     copies = {f"train/{i % 2}/{i}.png": f"cat/{i}.png" for i in range(4)}
     copies |= {
         "test/0/a.png": "cat/0.png",
@@ -136,7 +136,7 @@ def test_copies_in_both_split_folders_are_counted_and_named(pictures):
     assert "1 image has another label than a copy: train/0/2.png (test/1/b.png)" in said
 
 
-def test_groups_of_a_table_are_on_one_side_and_copies_leave_the_pool(pictures, tmp_path):
+def test_table_groups_share_a_side_without_pool_copies(pictures, tmp_path):
     number = {f"{name}/{i}.png": i for name in ("cat", "dog") for i in range(10)}
     rows = [f"{name},{name[:3]},{'nan' if i == 9 else f'p{i // 3}'}" for name, i in number.items()]
     data = pictures(

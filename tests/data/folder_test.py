@@ -60,7 +60,7 @@ UNDECIDED = [
 
 
 @pytest.mark.parametrize("names", UNDECIDED)
-def test_folders_that_can_be_splits_or_classes_are_asked_about(
+def test_folders_ambiguous_between_splits_and_classes_are_refused(
     tmp_path, cache, write_folder, names
 ):
     root = write_folder(tmp_path / "x", names)

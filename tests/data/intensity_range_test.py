@@ -119,7 +119,7 @@ def write_tomography(root):
     return str(root)
 
 
-def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, warnings, monkeypatch):
+def test_all_splits_share_the_range_of_the_folder(tmp_path, warnings, monkeypatch):
     root, cache = write_tomography(tmp_path / "ct"), str(tmp_path / "cache")
     fault = np.where(np.arange(400) < 3, 65535, 1200).astype(np.uint16).reshape(20, 20)
     flat = encode(np.zeros([5, 5], np.uint8))
@@ -150,7 +150,7 @@ def test_huge_images_of_16_bits_have_no_levels(tmp_path, refused):
     assert (source.num_examples, source.intensity_range) == (120, None)
 
 
-def test_a_file_that_cannot_be_read_is_not_left_out_of_the_levels(tmp_path, refused):
+def test_unreadable_file_is_an_error_not_skipped(tmp_path, refused):
     write_files(tmp_path, {"x/1.png": png(GREY), "x/2.png": b"no image", "x/3.png": encode(GREY)})
     names = np.array(["1.png", "2.png", "3.png"], object)
     table = Table(f"{tmp_path}/x", names, {}, {}, cache_dir=str(tmp_path / "cache"))

@@ -26,7 +26,7 @@ def test_files_have_their_sizes_and_labels(tmp_path):
     assert json.loads(json.dumps(found)) == found
 
 
-def test_the_labels_of_a_multi_label_picture_are_one_mark(tmp_path):
+def test_multi_label_image_has_one_mark(tmp_path):
     root = samples.write_pictures(tmp_path / "pictures", {"train": 1}, ("cat", "dog"))
     table = tmp_path / "labels.csv"
     marks = []
@@ -40,7 +40,7 @@ def test_the_labels_of_a_multi_label_picture_are_one_mark(tmp_path):
     assert marks == [["cat;out", "dog"], ["cat", "dog;out"]]
 
 
-def test_another_box_marks_its_image_alone_and_another_class_none(tmp_path, monkeypatch):
+def test_changed_box_changes_the_mark_of_its_image(tmp_path, monkeypatch):
     root = tmp_path / "voc"
     samples.write_boxes(root)
 

@@ -123,7 +123,7 @@ def test_tables_that_do_not_fit_are_refused(pictures, table, message):
         catalog.open_pair(pictures(FLAT, table), "test")
 
 
-def test_blanks_and_words_for_nothing_are_no_label_with_one_label_and_with_several(pictures):
+def test_blanks_and_placeholder_words_are_no_label(pictures):
     for several in ("", ";bird"):
         texts = ["cat", "dog" + several, "cat", "dog", "", "n/a", "unlabelled", "dog;unknown"]
         table = "".join(
@@ -146,13 +146,13 @@ def test_the_header_of_a_table_may_be_unknown(pictures):
     assert "line 1 of --labels is taken for a header: what" in pair.summary
 
 
-def test_a_class_of_one_picture_is_no_empty_folder(pictures):
+def test_class_of_one_image_is_not_empty(pictures):
     pair = catalog.open_pair(pictures([*CLASSES, "one/1.png"]), "test")
     assert "of 3 classes: cat 8, dog 4, one 1" in pair.summary
     assert "folders without an image" not in pair.summary
 
 
-def test_class_folders_that_may_be_none_are_asked_about(pictures, tmp_path):
+def test_ambiguous_class_folders_are_asked_about(pictures, tmp_path):
     files = [*CLASSES, "to-label/0.png", "to-label/1.png"]
     data = pictures(files)
     (tmp_path / "x/emu").mkdir()
@@ -197,7 +197,7 @@ def test_unlabelled_pictures_beside_labelled_ones(pictures, tmp_path):
     assert catalog.open_probe(data, "").class_counts().tolist() == [8, 4]
 
 
-def test_the_labelled_pictures_that_a_slice_leaves_are_in_no_pool(pictures, tmp_path):
+def test_labelled_images_outside_a_slice_leave_the_pool(pictures, tmp_path):
     """As of 20 labelled images in a flat folder of 40, which is unlabelled, too."""
     data = pictures(FLAT, TABLE, unlabelled=f"{tmp_path}/x/../x")
     rest = {
@@ -268,7 +268,7 @@ def test_multi_label_pictures(pictures, tmp_path):
     np.testing.assert_array_equal(some.labels(), pair.source.labels()[[1, 3]])
 
 
-def test_what_of_a_table_is_not_used_is_said(pictures):
+def test_unused_columns_of_a_table_are_reported(pictures):
     rows = [f"{name},{'red cat' if i % 2 else 'red dog'},test,4" for i, name in enumerate(FLAT)]
     table = "\n".join(["file,label,split,x y", *rows, "9.png,red cat,test,4"])
     assert (

@@ -165,7 +165,7 @@ def test_the_picture_of_a_row():
         assert found[:2] == ({name: ("x",)} if name else {}, [] if name else [row]), row
 
 
-def test_capitals_of_a_row_make_no_difference_where_nothing_else_is_meant(refused):
+def test_unambiguous_row_ignores_letter_case(refused):
     rows = {name: ("x",) for name in ("1.JPG", "CATS/2.jpg", "dogs/V1.5.PNG")}
     found = labels.match("t", labels.Content(rows), NAMES)
     assert ([*found.classes], found.absent) == (["1.jpg", "cats/2.JPG", "dogs/v1.5.png"], [])
@@ -176,7 +176,7 @@ def test_capitals_of_a_row_make_no_difference_where_nothing_else_is_meant(refuse
     )
 
 
-def test_a_path_that_leads_to_another_folder_names_no_picture(tmp_path):
+def test_path_to_another_folder_matches_no_image(tmp_path):
     """Two recordings have frames of the same names: the labels of day 1 were given to the images of
     day 2.
     """
@@ -206,7 +206,7 @@ def test_a_path_that_leads_to_another_folder_names_no_picture(tmp_path):
 @pytest.mark.parametrize(
     ("first", "label", "title"), [("what", "kind", "what"), ("what", "x", ""), ("9.jpg", "y", "")]
 )
-def test_a_first_line_without_a_picture_is_a_header_if_its_class_is_nowhere_else(
+def test_first_line_is_header_if_class_is_unique(
     first, label, title
 ):
     table = labels.Content({first: (label,), "1.jpg": ("x",)}, {"1.jpg": "p1"}, first)
@@ -214,7 +214,7 @@ def test_a_first_line_without_a_picture_is_a_header_if_its_class_is_nowhere_else
     assert found[:4] == ({"1.jpg": ("x",)}, [] if title else [first], {"1.jpg": "p1"}, title)
 
 
-def test_rows_that_can_mean_several_pictures_or_contradict_each_other(refused):
+def test_ambiguous_or_contradictory_rows_are_refused(refused):
     assert "3.jpg can be each of cats/3.jpg, dogs/3.jpg" in refused(
         labels.match, "t", labels.Content({"3.jpg": ("x",)}), NAMES
     )
@@ -224,7 +224,7 @@ def test_rows_that_can_mean_several_pictures_or_contradict_each_other(refused):
     assert labels.match("t", rows, NAMES).classes == {"cats/2.JPG": ("x",)}
 
 
-def test_names_that_may_be_several_classes_with_a_space_between_them():
+def test_class_names_with_spaces_may_be_several_classes():
     assert labels.sharing_words({"cat", "cat photo", "cup photo", "cup"}) == [
         "cat photo",
         "cup photo",
@@ -242,7 +242,7 @@ class Counted(list):
         return super().__iter__()
 
 
-def test_captions_in_the_column_of_classes_take_no_longer_for_each_more():
+def test_joining_captions_takes_constant_work_per_caption():
     few, many = (Counted(f"a {i} caption {i + 1}" for i in range(count)) for count in (3, 30))
     labels.joined(few)
     labels.joined(many)

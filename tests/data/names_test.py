@@ -80,7 +80,7 @@ def test_what_programs_write_for_nothing():
     assert all(map(names.is_doubtful, [*nothing, "unknown", "to-label"]))
 
 
-def test_what_looks_the_same_is_shown_by_its_code_points():
+def test_lookalike_names_are_shown_by_code_points():
     assert names.quoted("caf\u00e9", "cafe\u0301") == '"caf\\xe9"'
     assert names.quoted("cafe\u0301", "caf\u00e9") == '"cafe\\u0301"'
     assert names.quoted("cat ", "Cat") == '"cat "'

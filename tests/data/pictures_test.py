@@ -34,7 +34,7 @@ def read(files, **options):
 
 
 @pytest.mark.slow
-def test_broken_pictures_have_reasons_and_the_others_are_read_in_order(folder):
+def test_broken_images_have_reasons_others_keep_their_order(folder):
     files = pictures.find(str(folder))
     assert len(files) == 15
     found = read(files)
@@ -57,7 +57,7 @@ def test_broken_pictures_have_reasons_and_the_others_are_read_in_order(folder):
 
 
 @pytest.mark.slow
-def test_pictures_of_12_bits_are_seen_as_those_of_8(tmp_path, monkeypatch):
+def test_12_bit_images_look_like_8_bit_images(tmp_path, monkeypatch):
     """As in training."""
     grey = np.random.default_rng(0).integers(0, 256, [30, 20, 20, 1], dtype=np.uint8)
     for folder, pixels in (("8", grey), ("12", 16 * grey.astype(np.uint16))):
@@ -132,7 +132,7 @@ def test_thumbnails_show_the_whole_picture_on_white(tmp_path):
 
 
 @pytest.mark.slow
-def test_16_bit_pictures_that_are_not_called_so_are_told(tmp_path, caplog):
+def test_undeclared_16_bit_images_are_reported(tmp_path, caplog):
     (tmp_path / "deep.jpg").write_bytes(
         tf.io.encode_png(np.full([8, 8, 3], 3000, np.uint16)).numpy()
     )

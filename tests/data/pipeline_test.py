@@ -61,7 +61,7 @@ def joined(parts):
 
 
 @pytest.mark.parametrize("mode", ["squash", "crop", "pad"])
-def test_the_resize_mode_of_training_and_of_the_test(tmp_path, cache, mode):
+def test_resize_mode_of_training_and_test(tmp_path, cache, mode):
     """An image of two grey halves, twice as wide as high: what each mode shows of it."""
     picture = np.repeat(np.repeat(np.uint8([[10, 200]]), 12, 1), 12, 0)[..., None].repeat(
         3, 2
@@ -94,7 +94,7 @@ def crop_of(example, counter=None):
     ("view", "geometry", "expected"),
     [(GRID, MIRRORED, patches_of), (RandomSizedCrop(), WHOLE, crop_of)],
 )
-def test_views_are_those_of_the_stream_each_augmented_by_its_own_counter(
+def test_views_follow_the_stream_with_their_own_counter(
     source, view, geometry, expected
 ):
     config = AugmentConfig(augment="small_patches", augment_engine="reference")  # quickly traced
@@ -127,7 +127,7 @@ def test_views_together_are_those_of_each_alone(source, decoded):
     )
 
 
-def test_the_seed_matters_and_the_thread_count_does_not(source):
+def test_batches_depend_on_seed_not_on_thread_count(source):
     expected = batches(source, 6, MIRRORED)
     assert (batches(source, 1, MIRRORED, seed=2)[0]["patches"] != expected[0]["patches"]).any()
     dataset = pipeline.batches(source, GRID, MIRRORED, NONE, global_batch=4, seed=1)
@@ -153,7 +153,7 @@ def test_views_resume_and_spread_over_hosts(source, view, geometry):
     assert_same(part, [{key: rows[2:] for key, rows in batch.items()} for batch in whole[2:]])
 
 
-def test_hosts_and_replicas_share_the_global_batch_in_rows(source):
+def test_hosts_and_replicas_split_the_global_batch(source):
     whole = batches(source, 4)
     assert_same(
         joined([batches(source, 2, start_step=2, shard=(host, 2)) for host in range(2)]), whole[2:]
@@ -190,7 +190,7 @@ def test_plain_views_are_ordered_centre_crops(source):
     np.testing.assert_array_equal(some["patches"], grids[::3])
 
 
-def test_views_are_the_images_in_order_each_time_differently(source):
+def test_image_views_are_in_order_and_each_different(source):
     got = list(pipeline.image_views(source, WHOLE, NONE, 4, views=2, seed=1).as_numpy_iterator())
     pixels, labels = (np.concatenate([batch[name] for batch in got]) for name in ("image", "label"))
     assert len(pixels) == 20
@@ -217,7 +217,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("made", MADE)
-def test_only_some_images_are_decoded_and_these_are_the_same(source, made):
+def test_partial_decoding_gives_the_same_images(source, made):
     """The share of the second of two processes that compute batches of 4 together: places 2, 3, 6,
     7, 10, 11, ...
     """
@@ -243,7 +243,7 @@ def trained_on(source, steps=6):
     return list(itertools.islice(batches.as_numpy_iterator(), steps))
 
 
-def test_damaged_pictures_are_left_out_and_the_others_trained_on(tmp_path, monkeypatch):
+def test_damaged_images_are_skipped_in_training(tmp_path, monkeypatch):
     monkeypatch.setattr(check, "_MOST_LEFT_OUT", 1)
     random = np.random.default_rng(0)
     pixels = random.integers(0, 256, [9, 13, 3], np.uint8)
@@ -258,7 +258,7 @@ def test_damaged_pictures_are_left_out_and_the_others_trained_on(tmp_path, monke
 @pytest.mark.parametrize(
     "spoil", [os.unlink, lambda path: path.write_bytes(b"BM" + bytes([0, 255]) * 8)]
 )
-def test_a_file_that_changes_while_it_is_trained_on_is_named(root, tmp_path, spoil):
+def test_file_changed_during_training_is_named(root, tmp_path, spoil):
     source = open_folder(str(root), "train", str(tmp_path / "cache"))
     with pipeline.fetching(source):
         trained_on(source)
@@ -270,7 +270,7 @@ def test_a_file_that_changes_while_it_is_trained_on_is_named(root, tmp_path, spo
         trained_on(source)
 
 
-def test_errors_of_another_cause_are_not_blamed_on_files(root, tmp_path):
+def test_other_errors_do_not_blame_files(root, tmp_path):
     source = open_folder(str(root), "train", str(tmp_path / "cache"))
     with pytest.raises(tf.errors.OutOfRangeError), pipeline.fetching(source):
         raise tf.errors.OutOfRangeError(None, None, "something else")

@@ -42,7 +42,7 @@ def reads(monkeypatch):
     return passes
 
 
-def test_an_index_has_the_places_and_labels_of_the_records_of_its_pieces(pieces):
+def test_index_has_offsets_and_labels_of_all_records(pieces):
     found = index_of(pieces, "label", "it")
     assert found.labels.tolist() == [number % 3 for number in range(9)]
     assert found.pieces.tolist() == [0] * 5 + [1] * 4
@@ -87,7 +87,7 @@ def opened(builder, window, shared=True):
 
 
 @pytest.mark.parametrize(("window", "hosts"), [(4, 2), (100, 3)])
-def test_the_shares_of_an_epoch_are_all_records_but_the_remainder(sharded, window, hosts):
+def test_host_shares_cover_the_epoch_without_remainder(sharded, window, hosts):
     source = opened(sharded(5, 1, 4, 3), window)  # 13: one is left out
     shares = [source.share(host, hosts) for host in range(hosts)]
     own = 13 // hosts

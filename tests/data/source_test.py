@@ -76,7 +76,7 @@ def source(request, tmp_path, cache, unchecked, sharded, write_folder):
     return restricted(folder, np.arange(6)) if kind == "subset of folder" else folder
 
 
-def test_the_order_is_a_function_of_seed_and_counter(source):
+def test_order_is_a_function_of_seed_and_counter(source):
     n = source.num_examples
     assert levels(source.ordered(), n + 1) == [(i, i) for i in range(n)]
     whole = levels(source.stream(seed=5), 4 * n + 4)
@@ -148,7 +148,7 @@ def test_a_subset_holds_its_examples_in_order(whole):
     assert levels(fewer.stream(seed=3), 9) == levels(direct.stream(seed=3), 9)
 
 
-def test_two_parts_are_joined_in_order_and_each_example_comes_once_an_epoch(whole):
+def test_joined_sources_keep_order_without_repeats_per_epoch(whole):
     every, places = contents(whole), [1, 4, 5, 0, 10]
     joined = Joined(
         restricted(whole, np.array(places[:3])), restricted(whole, np.array(places[3:]))
@@ -162,7 +162,7 @@ def test_two_parts_are_joined_in_order_and_each_example_comes_once_an_epoch(whol
     )
 
 
-def test_records_are_indexed_once_and_then_read_where_they_are(sharded, monkeypatch):
+def test_records_are_indexed_once_for_all_subsets(sharded, monkeypatch):
     """Not again for each subset of the subset, nor for each epoch over one."""
     source, indexed = TfdsSource(sharded(5, 4), "train", window=4), []
     index_of = datasets.index_of

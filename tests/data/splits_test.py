@@ -191,7 +191,7 @@ def test_a_classifier_refuses_in_one_line(opened, case):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("checked")
-def test_a_class_whose_files_are_all_broken_is_refused(tmp_path):
+def test_class_with_only_broken_files_is_refused(tmp_path):
     root = write(tmp_path / "x", TWO, 100)
     write(root, ["train/emu", "val/emu"], 1)
     (root / "train/emu/0.png").write_bytes(b"")
@@ -238,7 +238,7 @@ def boxes(tmp_path, name):
 
 
 @pytest.mark.slow
-def test_detect_refuses_a_class_that_only_the_test_has(tmp_path):
+def test_detect_refuses_a_class_only_in_the_test(tmp_path):
     said = r"^--test_split=test: objects of 1 class .*: disc \(1\); only --split=train has"
     with pytest.raises(ConfigError, match=said):
         detect.detect(boxes(tmp_path, "disc"))
@@ -284,7 +284,7 @@ def test_detect_matches_spellings(tmp_path):
         ),
     ],
 )
-def test_pretraining_takes_all_images_of_its_split_and_says_so(
+def test_pretraining_uses_all_images_of_its_split(
     tmp_path, monkeypatch, capsys, folders, images, said
 ):
     root = write(tmp_path / "x", folders)

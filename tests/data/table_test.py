@@ -68,7 +68,7 @@ def test_paths_do_not_depend_on_the_working_directory(tmp_path, monkeypatch):
     assert of.paths.tolist() == [f"{tmp_path}/x/cat/1.png"]
 
 
-def test_an_image_that_is_added_hardly_changes_a_slice():
+def test_added_image_hardly_changes_a_slice():
     more = {**SPLITS, "train": [*FILES, "train/cat/new.png"]}
     assert len(set(files("train[:50%]", table_of(more))) ^ set(files("train[:50%]"))) <= 3
 

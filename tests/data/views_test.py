@@ -73,7 +73,7 @@ def test_centre_crop(side, start):
     np.testing.assert_array_equal(views.centre_crop(tf.constant(pixels), side), expected)
 
 
-def test_mirror_exchanges_left_and_right_in_half_of_the_cases():
+def test_mirror_flips_half_of_the_images():
     pixels = image(3, 4)
     shown = [
         views.mirror(tf.constant(pixels), 1, counter).numpy().tobytes() for counter in range(100)
@@ -107,7 +107,7 @@ def _coordinates(height, width):
 
 
 @pytest.mark.slow
-def test_random_sized_crops_keep_area_and_aspect_within_bounds():
+def test_random_sized_crops_respect_area_and_aspect_bounds():
     pixels, height, width = _coordinates(120, 160), 120, 160
     crop = tf.function(
         lambda counter: views.random_sized_crop(tf.constant(pixels), 100, 0.25, 4 / 3, 5, counter)
@@ -169,7 +169,7 @@ def test_how_an_image_becomes_a_square(mode, shape):
     np.testing.assert_allclose(found.astype(int), expected, atol=1)
 
 
-def test_of_a_padded_strip_at_least_one_column_is_left():
+def test_padded_strip_keeps_at_least_one_column():
     found = views.fit(tf.constant(np.full([20, 1, 3], 7, np.uint8)), 10, "pad").numpy()
     assert (found == 7).all(axis=(0, 2)).sum() == 1
     assert (found == views.GREY).all(axis=(0, 2)).sum() == 9
@@ -203,7 +203,7 @@ def cut(view, counter=3, augmentation=NONE, seed=1, encoded=ENCODED):
 
 
 @pytest.mark.slow
-def test_a_whole_image_is_the_only_patch_of_the_grid():
+def test_whole_image_equals_a_grid_of_one_patch():
     for augmentation in (NONE, AugmentConfig()):
         whole, grid = (cut(view, augmentation=augmentation) for view in (WholeImage(), PatchGrid()))
         np.testing.assert_array_equal(whole, grid[0, 0])
@@ -217,7 +217,7 @@ def test_crops_are_those_of_their_keys():
 
 
 @pytest.mark.slow
-def test_each_crop_is_augmented_on_its_own_by_counter_and_by_seed():
+def test_each_crop_is_augmented_by_counter_and_seed():
     grey = np.full([12, 12, 3], 100, np.uint8)  # all crops of a grey image are alike
     view = SeveralCrops(2)
     first, same, *others = (

@@ -77,7 +77,7 @@ def test_hidden_and_foreign_files_are_left_out(tmp_path, write_folder, warnings)
     ]
 
 
-def test_images_without_an_extension_are_read_and_with_another_one_counted(root, cache, warnings):
+def test_images_without_extension_are_read(root, cache, warnings):
     files = {
         "train/a/3": PNG,
         "train/a/v1.": PNG,
@@ -128,7 +128,7 @@ def test_odd_names_are_read(root, cache, refused):
     assert f"{len(odd)} of {2 + len(odd)} files" in refused(open_folder, root, "train", cache)
 
 
-def test_pipes_and_sockets_are_skipped_and_folders_are_folders(root, warnings, cache):
+def test_pipes_and_sockets_are_skipped(root, warnings, cache):
     os.mkfifo(root / "train/a/pipe.jpg")
     (root / "train/a/zero.png").symlink_to("/dev/zero")
     with socket.socket(socket.AF_UNIX) as unix:
@@ -147,7 +147,7 @@ def test_folders_that_cannot_be_read(root, warnings, unreadable, refused):
 
 
 @pytest.mark.usefixtures("checked")
-def test_a_file_that_cannot_be_opened_ends_the_run_and_is_not_remembered_as_broken(
+def test_unopenable_file_ends_the_run_without_being_cached(
     root, cache, refused
 ):
     data = DataConfig(dataset=f"folder:{root}", data_dir=cache)
@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_opened_ends_the_run_and_is_not_remembered_as_brok
     assert not os.path.exists(cache)
 
 
-def test_links_that_lead_out_of_the_folder_are_followed_and_told(tmp_path, warnings):
+def test_links_leaving_the_folder_are_followed_and_reported(tmp_path, warnings):
     write_files(tmp_path, {"mine/private.png": PNG, "theirs/a/1.png": PNG})
     (tmp_path / "theirs/a/2.png").symlink_to(tmp_path / "mine/private.png")
     (tmp_path / "theirs/a/3.png").symlink_to("1.png")

@@ -124,7 +124,7 @@ def test_equals_tensorflows(boxes, count, threshold, jit):
 
 
 @pytest.mark.slow
-def test_equals_the_definition_with_boxes_not_to_be_taken():
+def test_suppression_equals_definition_with_excluded_boxes():
     boxes, scores = batch(80)
     scores[0, ::3] = -np.inf
     boxes[1, ::2, 2:] = boxes[1, ::2, :2]

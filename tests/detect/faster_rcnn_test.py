@@ -273,7 +273,7 @@ def test_roi_align_equals_its_definition(size, points, chunk):
 
 
 @pytest.mark.slow
-def test_the_gradient_of_roi_align_is_its_adjoint_and_compiles_for_any_batch():
+def test_roi_align_gradient_is_adjoint_for_any_batch():
     upstream, other = (
         tf.random.stateless_normal([2, 4, 3, 3, 3], [1, 2]),
         tf.random.stateless_normal([2, 6, 10, 3], [3, 4]),
@@ -299,7 +299,7 @@ def test_the_gradient_of_roi_align_is_its_adjoint_and_compiles_for_any_batch():
     np.testing.assert_allclose(np.sum(gradient * other), value, rtol=1e-4)
 
 
-def test_roi_align_in_bfloat16_differs_only_by_its_rounding():
+def test_roi_align_in_bfloat16_differs_by_rounding_only():
     exact = roi_align(ROI_FEATURES, ROI_BOXES, 8, 3)
     features = tf.cast(ROI_FEATURES, tf.bfloat16)
     with tf.GradientTape() as tape:

@@ -59,7 +59,7 @@ def test_the_canvas_follows_from_the_objects(images, objects, sides):
     }
 
 
-def test_the_canvas_is_for_the_scale_that_is_set():
+def test_canvas_fits_the_given_area_scale():
     config, _ = inputs.fit_to_images(cli.parse(DetectConfig, ["--area_scale=0.4"]), SIZES)
     assert (config.canvas.canvas_height, config.canvas.canvas_width) == (
         384,
@@ -77,11 +77,11 @@ def test_objects_as_shown():
     ("objects", "anchors"),
     [([100], [71, 122]), ([32, 64, 256], [25, 46, 85, 157, 290]), ([1, 1], [4])],
 )
-def test_anchors_span_the_objects_of_training_images_by_factors_of_two_at_most(objects, anchors):
+def test_anchors_span_object_sizes_by_factors_of_two(objects, anchors):
     assert inputs.anchor_sizes(CANVAS, np.array(objects)) == pytest.approx(anchors, abs=2)
 
 
-def test_what_is_set_stays_and_what_does_not_fit_is_said():
+def test_given_settings_are_kept_and_misfits_reported():
     config, line = inputs.fit_to_images(settings("--area_scale=0.5", "--anchor_sizes=8,300"), SIZES)
     assert (config.canvas.area_scale, config.detector.anchors.anchor_sizes) == (0.5, "8,300")
     assert (
@@ -92,7 +92,7 @@ def test_what_is_set_stays_and_what_does_not_fit_is_said():
     )
 
 
-def test_what_was_derived_is_a_fact_of_the_run():
+def test_derived_settings_are_kept_by_the_run():
     """Other data later, say another image, do not change it; what is set is compared as ever."""
     config = settings()
     begun, line = inputs.fit_to_images(config, SIZES)

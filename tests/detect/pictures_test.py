@@ -38,7 +38,7 @@ MORE_WRONG = scene([HERE], [(HERE, 0.9), (ELSEWHERE, 0.8), (THERE, 0.7)])
 DIFFICULT = scene([HERE, THERE], [(HERE, 0.9)], difficult=[0, 1])
 
 
-def test_worst_misses_come_first_then_the_surest_wrong_ones():
+def test_worst_images_order_misses_then_confident_mistakes():
     scenes = [GOOD, WRONG, DIFFICULT, TWO_MISSED, UNSURE, MORE_WRONG]
     assert pictures.worst(scenes, 0.5, 0.5) == [3, 4, 5, 1, 0, 2]
 
@@ -62,13 +62,13 @@ def colours(png):
         (UNSURE, {"object, missed"}),
     ],
 )
-def test_boxes_have_the_colours_of_what_became_of_them(shown, kinds):
+def test_boxes_are_coloured_by_outcome(shown, kinds):
     counts = colours(pictures.draw_sheet([shown], [BLACK], NAMES))
     assert {kind["label"] for kind, count in zip(pictures.KINDS, counts) if count > 50} == kinds
 
 
 @pytest.mark.slow
-def test_a_sheet_of_many_images_of_any_shape_and_curves_of_a_class_of_which_nothing_was_found():
+def test_sheet_and_curves_handle_shapes_and_undetected_classes():
     images = [np.zeros([20 + 10 * i, 60, 3], np.uint8) for i in range(7)]
     png = pictures.draw_sheet([GOOD] * 7, images, NAMES)
     width, height = Image.open(io.BytesIO(png)).size
@@ -83,7 +83,7 @@ def test_a_sheet_of_many_images_of_any_shape_and_curves_of_a_class_of_which_noth
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("error")  # of letters that a font does not have
-def test_names_in_any_script_are_drawn_as_numbers_where_no_font_has_them(caplog):
+def test_names_without_a_font_are_drawn_as_numbers(caplog):
     unknown = (  # which Matplotlib would write from left to right, whatever the font
         "\u0643\u0644\u0628"
     )

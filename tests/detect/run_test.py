@@ -92,7 +92,7 @@ def test_what_it_leaves(learned):
 
 
 @pytest.mark.slow
-def test_objects_that_are_not_learned_from_are_reported_once():
+def test_objects_left_out_are_reported_once():
     watch = LeftOut()
     assert watch(5, {"left_out": 0.4}) is None
     assert "step 10: 0.6 objects of an image are not learned from" in watch(10, {"left_out": 0.6})
@@ -131,7 +131,7 @@ class ReadOnce(Images):
 
 
 @pytest.mark.slow
-def test_the_images_are_read_once_to_divide_them_and_to_count_their_objects():
+def test_images_are_read_once_to_split_and_count():
     source = ReadOnce(SOURCE._examples)
     parts = divided(source, 0.2, seed=0)
     counts = [objects_of_classes(one) for one in (source, *parts)]
@@ -185,7 +185,7 @@ class Scripted:
 
 
 @pytest.mark.parametrize(("scores", "steps"), [((0.1, 0.3, 0.3), 3), ((0.4, 0.3, 0.4), 0)])
-def test_the_best_test_is_chosen_and_of_equals_the_earliest(scores, steps):
+def test_best_length_is_chosen_earliest_among_equals(scores, steps):
     records = best_length(Scripted(*scores), Parts("fit", "held out"), Lengths(7, 6))
     assert [record["steps"] for record in records] == [0, 3, 6]
     assert [record["steps"] for record in records if record["chosen"]] == [steps]
@@ -208,7 +208,7 @@ def quick(model, *_):
 
 
 @pytest.mark.slow
-def test_the_first_phase_keeps_the_encoder_and_the_second_begins_with_it(tmp_path, monkeypatch):
+def test_frozen_phase_keeps_encoder_and_second_uses_it(tmp_path, monkeypatch):
     """With a rate of zero in the second phase its detector is that of the first: no test is better
     than the first.
     """

@@ -53,7 +53,7 @@ def test_recall_of_a_whole_tenth_counts_as_reached():
     np.testing.assert_allclose(values, [0, *(np.arange(2, 12) / 11)])
 
 
-def test_second_detection_of_an_object_is_wrong_even_if_another_one_is_left():
+def test_second_detection_of_an_object_is_wrong():
     # The second detection overlaps the first object most, which is taken, and the second one by
     # 0.54.
     objects = truth([[0, 0, 10, 10], [0, 3, 10, 13]])
@@ -190,7 +190,7 @@ def test_equals_cocos_rules():
     )
 
 
-def test_the_best_score_is_the_one_with_the_best_f1():
+def test_best_score_maximizes_f1():
     truths = [truth([HERE, THERE], difficult=[False, True]), truth([HERE, THERE])]
     detections = [
         found([HERE, THERE, ELSEWHERE], [0.9, 0.8, 0.1]),
@@ -291,7 +291,7 @@ SCENES = [
 ]
 
 
-def test_classes_that_the_test_lacks_do_not_count_and_the_table_has_all():
+def test_classes_absent_from_the_test_do_not_count():
     scores = scoring.score(SCENES, 4)
     result = scores.result(NAMES)
     # The car: wrong, right of two; the dog: all.
@@ -344,7 +344,7 @@ RANDOM_SCENES = [*random_scenes()]
 WANTED = scoring.score(RANDOM_SCENES, 2).result(CLASSES)
 
 
-def test_a_line_counts_pixels_from_one_the_last_included():
+def test_result_lines_count_inclusive_pixels_from_one():
     scene = Scene("2007_1", truth([]), found([[0, 10, 2, 30.5]], np.float32([0.123456789]), [1]))
     files = scoring.result_files([scene], CLASSES, "test")
     assert files == {
@@ -353,7 +353,7 @@ def test_a_line_counts_pixels_from_one_the_last_included():
     }
 
 
-def test_scored_from_the_result_files_it_is_the_same():
+def test_scores_from_result_files_are_equal():
     scenes = {scene.name: ([], [], []) for scene in RANDOM_SCENES}
     for label, text in enumerate(scoring.result_files(RANDOM_SCENES, CLASSES, "test").values()):
         for name, *numbers in map(str.split, text.splitlines()):
@@ -366,7 +366,7 @@ def test_scored_from_the_result_files_it_is_the_same():
     assert scoring.score(read, 2).result(CLASSES) == WANTED
 
 
-def test_scored_from_the_json_alone_it_is_the_same():
+def test_scores_from_json_are_equal():
     content = json.loads(scoring.to_json(RANDOM_SCENES, CLASSES, "voc/2007", "test"))
     assert (content["dataset"], content["split"], content["class_names"]) == (
         "voc/2007",
@@ -384,7 +384,7 @@ def test_scored_from_the_json_alone_it_is_the_same():
     assert scoring.score(read, 2).result(CLASSES) == WANTED
 
 
-def test_names_of_files_have_letters_of_any_script_are_short_and_stay_apart():
+def test_result_file_names_are_short_unicode_and_unique():
     # Hindi has marks, Chinese has no case; of long names the first bytes are kept.
     hindi, red = "\u0939\u093f\u0928", "\u7ea2"
     names = ("a/b", "a b", "Müller", hindi, f"{red}/a", red * 200, red * 201)

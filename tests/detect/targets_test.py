@@ -86,7 +86,7 @@ def test_sample(count, wanted):
         assert ((labels[i] == POSITIVE).sum(), (labels[i] == NEGATIVE).sum()) == counts
 
 
-def test_some_rows_of_a_batch_get_what_they_get_in_the_whole():
+def test_sampling_part_of_a_batch_equals_the_whole():
     draws = Draws(tf.constant([1, 2]), 3)
     whole, rest = (
         sample(tf.constant(LABELS[i:], tf.int32), 20, 0.25, draws._replace(first=i)) for i in (0, 1)
@@ -142,7 +142,7 @@ def test_padding_and_objects_without_area_are_left_out():
 
 
 @pytest.mark.parametrize("boxes", [[[0, 0, SIDE, SIDE]], BORDER, GRID, [[20, 20, 20.5, 20.5]]])
-def test_each_object_has_an_anchor_that_leads_to_it(boxes):
+def test_each_object_has_a_matching_anchor(boxes):
     samples = anchor_samples(
         ANCHORS, EVERYWHERE, objects(boxes), RpnConfig(rpn_samples=1000), DRAWS
     )
@@ -248,7 +248,7 @@ def test_region_losses_by_hand():
     assert losses["region_box"].numpy() == pytest.approx(distances / 3, rel=1e-5)
 
 
-def test_each_image_counts_alike_however_many_samples_it_has():
+def test_images_weigh_equally_whatever_their_sample_count():
     one, other = (
         drawn_samples(valid, [False] * 4) for valid in ([True] * 4, [True, False, False, False])
     )

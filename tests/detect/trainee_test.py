@@ -68,7 +68,7 @@ def stepped():
     return {name: float(value) for name, value in metrics.items()}, training
 
 
-def test_the_gradient_is_clipped_on_demand_and_its_norm_and_what_is_left_out_are_reported(stepped):
+def test_gradient_is_clipped_and_norm_and_omissions_reported(stepped):
     metrics, training = stepped
     assert set(metrics) == {*LOSSES, "gradient_norm", "left_out"}
     assert metrics["left_out"] == 0.5
@@ -80,7 +80,7 @@ def test_the_gradient_is_clipped_on_demand_and_its_norm_and_what_is_left_out_are
 
 
 @pytest.mark.parametrize(("phase", "factor"), [(WHOLE, 0.25), (FROZEN, None), (FINE_TUNED, 1.0)])
-def test_kernels_decay_and_the_encoder_has_its_own_rate(phase, factor, stepped):
+def test_kernels_decay_and_encoder_rate_is_scaled(phase, factor, stepped):
     """A phase without the encoder leaves it; one after that has the encoder's rate for all."""
     model = stepped[1].model
     config = replace(SMALL, encoder_rate_factor=0.25, weight_decay=0.1)
@@ -142,7 +142,7 @@ def grown(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("kind", "factor"), [("", 1 / 3), ("graph:", 1)])
-def test_kernels_that_grew_are_brought_back_in_a_network_of_ours_and_precision_is_not_of_another(
+def test_grown_kernels_are_normalized_only_in_our_network(
     kind, factor, grown, caplog
 ):
     path, encoder = grown
@@ -159,7 +159,7 @@ def test_kernels_that_grew_are_brought_back_in_a_network_of_ours_and_precision_i
         )
 
 
-def test_an_encoder_that_xla_cannot_compile_is_trained_without(tmp_path):
+def test_encoder_unsupported_by_xla_trains_without_xla(tmp_path):
     tf.saved_model.save(NotForXla(), str(tmp_path))
     config = replace(SMALL, xla="on", encoder_rate_factor=0.0)
     ours, theirs = (
@@ -171,7 +171,7 @@ def test_an_encoder_that_xla_cannot_compile_is_trained_without(tmp_path):
     assert theirs.model.find(images, tf.constant([[48, 64]] * 2)).boxes.shape[0] == 2
 
 
-def test_an_encoder_that_cannot_be_trained_is_refused_but_for_a_rate_of_zero(tmp_path):
+def test_untrainable_encoder_is_refused_unless_rate_is_zero(tmp_path):
     module = tf.Module()
     module.__call__ = tf.function(
         lambda images: tf.nn.avg_pool2d(images, 4, 4, "VALID"),

@@ -45,14 +45,14 @@ def test_similar_pictures_are_drawn_together():
     assert apart.max() > 2 * max(red.std(0)[apart.argmax()], blue.std(0)[apart.argmax()])
 
 
-def test_a_class_is_named_where_most_of_its_pictures_are():
+def test_class_name_is_placed_at_its_densest_part():
     """Not half way between two heaps, where others are."""
     heaps = np.array([[0, 0], [0.1, 0], [0, 0.1], [10, 10], [10, 10.1]])
     assert embedding_map._middle(heaps).tolist() == [0, 0]
 
 
 @pytest.mark.slow
-def test_neighbours_are_near_each_other_and_the_same_seed_gives_the_same_map():
+def test_map_keeps_neighbours_and_is_deterministic():
     features, _, labels = clusters()
     where, again = (embedding_map.places(features, "tsne").where for _ in range(2))
     np.testing.assert_array_equal(where, again)

@@ -22,7 +22,7 @@ def _only_the_font_of_matplotlib(monkeypatch):
         monkeypatch.setattr(plots, cached.__name__, functools.cache(cached.__wrapped__))
 
 
-def test_names_that_cannot_be_drawn_are_numbers_and_one_line_says_which(caplog):
+def test_undrawable_names_are_numbers_listed_in_one_line(caplog):
     names = ("caf\u00e9 $x", CHINESE, ARABIC, GREEK, HINDI, EMOJI, "two\nlines")
     wanted = ("caf\u00e9 $x", "class 1", "class 2", GREEK, "class 4", "class 5", "class 6")
     assert plots.drawable(names, "class") == plots.drawable(names, "class") == wanted

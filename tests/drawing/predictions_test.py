@@ -15,7 +15,7 @@ from tests import samples
 pytestmark = pytest.mark.drawn
 
 
-def test_the_sheet_shows_right_ones_surely_wrong_ones_and_unsure_ones():
+def test_sheet_shows_right_confidently_wrong_and_unsure_predictions():
     labels, guesses = np.array([0, 0, 1, 1, 2, 2, 2]), np.array([0, 1, 1, 0, 2, 2, 2])
     found = Predictions(labels, guesses, np.array([0.9, 0.6, 0.5, 0.8, 0.7, 0.4, 0.99]))
     rows = predictions.sample(found, 3)

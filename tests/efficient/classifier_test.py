@@ -70,7 +70,7 @@ def test_head_and_norm_of_networks_that_begin_anew(flags, blocks, norm):
     )
 
 
-def test_dropout_is_a_function_of_its_key_keeps_the_mean_and_is_off_in_tests():
+def test_dropout_is_keyed_unbiased_and_off_in_tests():
     classifier = ResNetClassifier(1, ClassifierConfig(head_blocks=0, dropout=0.75), norm="none")
     x = tf.ones([2000, 1, 1, 64])
     plain = classifier(x).numpy()
@@ -147,7 +147,7 @@ def test_which_parts_learn_and_whose_kernels_decay(phase, learn, decay):
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_the_frozen_phase_is_sgd_by_hand_of_images_or_their_features_and_its_rate_drops(told):
+def test_frozen_phase_equals_sgd_with_rate_drops(told):
     """The rate drops when told, or at given steps."""
     trainee = make(FROZEN, weight_decay=0.5, drops=() if told else (2, 3))
     encoder, maps = (
@@ -182,7 +182,7 @@ def test_the_frozen_phase_is_sgd_by_hand_of_images_or_their_features_and_its_rat
     )
 
 
-def test_fine_tuning_moves_the_encoder_as_adam_does_and_a_cosine_ends_it_gently():
+def test_fine_tuning_follows_adam_with_cosine_decay():
     trainee, largest = make(FINE_TUNED, cosine=True, encoder_adam="keras"), []
     step = stepping(trainee)
     for _ in range(11):
@@ -196,7 +196,7 @@ def test_fine_tuning_moves_the_encoder_as_adam_does_and_a_cosine_ends_it_gently(
     assert max(largest[10]) == 0  # the horizon of 10 steps is reached
 
 
-def test_the_papers_adam_is_adam_by_hand_clipped_and_averaged():
+def test_paper_adam_equals_adam_with_clipping_and_averaging():
     trainee = make(FINE_TUNED, encoder_adam="paper")
     step, classifier = stepping(trainee), values(trainee.classifier.trainable_variables)
     weights = values(trainee.encoder.trainable_variables)
@@ -239,7 +239,7 @@ def test_the_papers_adam_is_adam_by_hand_clipped_and_averaged():
     )
 
 
-def test_blocks_with_batch_norm_compiled_by_xla_take_the_step_of_the_gradient():
+def test_xla_batch_norm_blocks_step_by_the_gradient():
     # Without dropout: its random numbers are others under XLA.
     trainee = make(SUPERVISED, blocks=1, norm="batch", xla="on")
     before = values(trainee.trained)

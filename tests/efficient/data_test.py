@@ -65,7 +65,7 @@ class Known(samples.MultiLabel):
         yield from self._numbers
 
 
-def test_all_pictures_have_the_predicted_class_but_those_with_a_chosen_label():
+def test_unchosen_images_have_the_predicted_class():
     """In the pool the images have another order, and there are more of them."""
     source, pool = Known([10, 11, 12, 13], [0, 1, 2, 0]), Known([13, 99, 12, 11, 98, 10], [-1] * 6)
     predicted, labels = (
@@ -111,7 +111,7 @@ def test_no_fraction_has_pictures_of_the_validation_split(
 
 
 @pytest.mark.slow
-def test_self_training_learns_anew_what_its_first_classifier_predicts_and_goes_on_after_any_kill(
+def test_self_training_resumes_after_any_kill(
     folder, tmp_path
 ):
     more = [

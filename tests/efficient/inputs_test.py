@@ -46,7 +46,7 @@ def test_each_class_gives_its_part(given, wanted, fraction):
     assert labels.fraction == fraction
 
 
-def test_smaller_parts_lie_in_larger_ones_and_another_seed_chooses_others():
+def test_smaller_fractions_are_subsets_and_seeds_differ():
     parts = [
         set(choose(label_fraction=fraction, seed=3).chosen)
         for fraction in (0.1, 0.2, 0.29, 0.5, 1.0)
@@ -57,7 +57,7 @@ def test_smaller_parts_lie_in_larger_ones_and_another_seed_chooses_others():
     np.testing.assert_array_equal(one, choose(label_fraction=0.5, seed=0).chosen)
 
 
-def test_a_class_without_a_label_is_an_error_that_names_it_and_the_way_out():
+def test_class_without_a_label_is_refused_with_advice():
     with pytest.raises(
         ConfigError, match="--label_fraction=0.05: leaves none of the 7 labels of class few"
     ) as error:
@@ -71,7 +71,7 @@ def test_a_class_without_a_label_is_an_error_that_names_it_and_the_way_out():
             choose((*NAMES, "nothing"), **settings)
 
 
-def test_held_out_labels_are_none_of_those_that_are_fitted_and_at_least_one_of_a_class():
+def test_held_out_labels_are_disjoint_covering_each_class():
     labels = choose(label_fraction=0.5, held_out=0.2)
     assert counts(labels.held_out) == [10, 3, 1]
     assert not set(labels.fit) & set(labels.held_out)
@@ -83,7 +83,7 @@ def test_held_out_labels_are_none_of_those_that_are_fitted_and_at_least_one_of_a
 
 
 @pytest.mark.parametrize("settings", [{"labels_per_class": 1, "held_out": 0.2}, {"held_out": 0.0}])
-def test_nothing_is_held_out_of_single_labels_or_if_nothing_is_asked_for(settings):
+def test_single_labels_or_zero_share_hold_out_nothing(settings):
     labels = choose(**settings)
     assert labels.fit is labels.held_out is None
     assert json.loads(labels.to_json()) == {"chosen": labels.chosen.tolist(), "held_out": []}
@@ -184,7 +184,7 @@ def labels(count):
         ),
     ],
 )
-def test_sizes_are_the_encoders_and_what_is_given_wins(module, flags, sizes, told):
+def test_sizes_default_to_the_encoder(module, flags, sizes, told):
     config, line = from_encoder(replace(EfficientConfig(), **{"encoder": module, **flags}))
     assert (config.images.resize, config.images.image_size) == sizes
     assert line.startswith(told)
@@ -254,7 +254,7 @@ def test_a_guess_knows_how_frequent_the_classes_are():
     assert loss_of_guessing(np.zeros(3, np.int64)) == 0
 
 
-def test_a_batch_is_of_all_cached_views_and_divides_among_replicas():
+def test_batch_covers_cached_views_and_divides_among_replicas():
     """That a larger one is refused is a row of tests/refusals_test.py."""
     config = replace(EfficientConfig(), encoder="random", batch_size=64, cached_views=4)
     from_labels(config, labels(20), 1, guess=1.0)  # 64 features of 16 images

@@ -29,7 +29,7 @@ FLAGS = """
 """.split()
 
 
-def test_a_test_whose_loss_is_no_number_ends_the_run():
+def test_nan_test_loss_ends_the_run():
     made = object.__new__(phases.ClassifierPhases)
     kind = types.SimpleNamespace(score=lambda *_: {"top1": 0.1, "loss": math.nan})
     made.inputs = types.SimpleNamespace(in_order=lambda *_: None, groups=lambda _: None, kind=kind)
@@ -42,7 +42,7 @@ def test_a_test_whose_loss_is_no_number_ends_the_run():
         made.test(replace(EfficientConfig(), workdir="runs/x"), trainee)
 
 
-def test_groups_count_once_in_the_interval_of_a_test():
+def test_interval_of_a_test_counts_each_group_once():
     made = object.__new__(phases.ClassifierPhases)
     groups = np.repeat(np.arange(10), 3)
     made.inputs = types.SimpleNamespace(
@@ -67,7 +67,7 @@ def test_groups_count_once_in_the_interval_of_a_test():
         (FINE_TUNED, 25_000, 12_712, 25),
     ],
 )
-def test_evaluations_are_epochs_apart_but_not_too_often_and_four_at_least(
+def test_evaluations_are_spaced_in_epochs_at_least_four(
     phase, longest, images, wanted
 ):
     config = replace(EfficientConfig(), batch_size=512, finetune_look_steps=1)
@@ -75,7 +75,7 @@ def test_evaluations_are_epochs_apart_but_not_too_often_and_four_at_least(
 
 
 @pytest.mark.slow
-def test_each_trial_of_fine_tuning_starts_from_the_same_weights_and_averages(
+def test_fine_tuning_trials_start_from_the_same_weights(
     folder, tmp_path, monkeypatch
 ):
     here = [

@@ -133,7 +133,7 @@ def test_vat_and_entropy():
     )
 
 
-def test_a_picture_that_predicts_the_same_everywhere_is_not_disturbed():
+def test_constant_prediction_has_no_adversarial_perturbation():
     given = pictures(tf.zeros([SIDE * SIDE * 3, CLASSES]))
     np.testing.assert_array_equal(adversarial(given, given.logits(given.views), CONFIG), 0)
 
@@ -194,7 +194,7 @@ def make(method, norm="none", **settings):
 
 @pytest.mark.parametrize("method", UNLABELLED)
 @pytest.mark.slow
-def test_the_loss_is_the_mean_of_those_of_its_parts(method):
+def test_loss_is_the_mean_of_its_parts(method):
     """With dropout, VAT's noise, and several images without labels beside each one with a label.
 
     Whole steps of two replicas are those of tests/conformance_test.py.
@@ -249,7 +249,7 @@ FLAGS = """
 
 
 @pytest.mark.slow
-def test_pictures_of_another_folder_come_beside_those_of_the_split_and_only_chosen_labels_are_read(
+def test_unlabelled_folder_is_added_and_unchosen_labels_unread(
     folder, tmp_path
 ):
     more = samples.write_pictures(tmp_path / "more", {"some": 3})

@@ -47,7 +47,7 @@ def test_draws_fill_the_papers_space():
     assert all(type(trial["batch_size"]) is int for trial in drawn)
 
 
-def test_what_is_given_comes_first_and_a_draw_depends_on_seed_and_number_alone():
+def test_given_settings_come_first_and_draws_are_deterministic():
     assert searched(search_trials=1) == [GIVEN]
     assert searched(search_trials=5) == searched()[:5]
     assert searched(seed=1)[1] != searched()[1]
@@ -156,7 +156,7 @@ def test_where_all_trials_diverge_there_is_no_result():
     ("flag", "value"),
     [("decays", "0,1e-2"), ("decays", "1e-5"), ("dropouts", "1,0"), ("multiples", "16,0")],
 )
-def test_lists_that_make_no_sense_are_refused_by_name(flag, value):
+def test_invalid_search_lists_are_refused_by_name(flag, value):
     flag = f"search_{flag}"
     with pytest.raises(ConfigError, match=f"--{flag}={value}"):
         SearchConfig(**{flag: value})
@@ -310,7 +310,7 @@ def test_the_same_command_again_prints_the_result(finished, folder, hub_dir, cap
 
 
 @pytest.mark.slow
-def test_pixels_learn_by_themselves_till_convergence_with_the_best_of_several_networks(
+def test_pixel_baseline_converges_with_the_best_network(
     folder, tmp_path
 ):
     flags = [
@@ -331,7 +331,7 @@ def test_pixels_learn_by_themselves_till_convergence_with_the_best_of_several_ne
 
 
 @pytest.mark.slow
-def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best_evaluation(
+def test_converged_classifier_resumes_and_fine_tunes_best_evaluation(
     folder, hub_dir, tmp_path
 ):
     flags = [
@@ -369,7 +369,7 @@ def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best
 
 
 @pytest.mark.slow
-def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, capsys, monkeypatch):
+def test_one_label_per_class_skips_the_search(folder, tmp_path, capsys, monkeypatch):
     """On a third-party encoder with vectors.
 
     The dataset is known as a tenth of another one here, as TFDS has subsets of ImageNet.
@@ -399,7 +399,7 @@ def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, caps
 
 
 @pytest.mark.slow
-def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_train_longer(
+def test_single_frozen_classifier_is_calibrated_and_extendable(
     folder, tmp_path, caplog, capsys
 ):
     """On a third-party encoder that XLA cannot compile, and that has no variables to fine-tune."""
@@ -423,7 +423,7 @@ def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_tr
 
 
 @pytest.mark.slow
-def test_a_phase_that_has_learned_its_labels_stops_and_is_gone_on_with_for_more_labels_also_after_a_kill(
+def test_stop_at_loss_resumes_with_more_labels(
     folder, hub_dir, tmp_path, monkeypatch, capsys
 ):
     def saving(checkpoints, *arguments, save=Checkpoints.save, **options):
@@ -469,7 +469,7 @@ def multi_label(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_no_figure_of_multi_label_pictures_is_an_accuracy(
+def test_multi_label_results_report_no_accuracy(
     multi_label, tmp_path, capsys, monkeypatch
 ):
     result = efficient(multi_label)

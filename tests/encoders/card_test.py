@@ -175,7 +175,7 @@ def test_each_value_of_the_flag_has_one_meaning():
         assert [name.kind, name.module, name.is_new, *filter(None, [name.pixels])] == meaning
 
 
-def test_released_modules_have_names_everywhere_and_a_path_that_exists_wins(tmp_path, monkeypatch):
+def test_released_module_names_resolve_but_existing_paths_win(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for text in ("imagenette_128px", "random:imagenette_128px", "graph:imagenette_128px"):
         name = EncoderName.parse(text)

@@ -64,7 +64,7 @@ def _forget_operations():
 
 
 @pytest.mark.usefixtures("_forget_operations")
-def test_without_a_compiler_it_is_plain_and_says_so_once(monkeypatch, tmp_path, caplog):
+def test_missing_compiler_falls_back_and_warns_once(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", "/no/such/compiler")
     x = tf.random.stateless_normal([3, 4, 8], [1, 2])
@@ -151,7 +151,7 @@ def test_by_rows_is_float64s_convolution(shape, kernel, stride, padding, dtype, 
 @pytest.mark.parametrize(
     "side", [5, 20]
 )  # as a product of matrices, and by oneDNN without the stride
-def test_a_1x1_kernel_with_a_stride_on_few_channels_is_float64s_convolution(side):
+def test_strided_1x1_convolution_equals_float64(side):
     random = np.random.default_rng(1)
     x, w = (
         tf.constant(random.normal(size=size), tf.float32)
@@ -396,7 +396,7 @@ def test_a_mean_far_from_zero_costs_no_precision(use_native):
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
-def test_nan_and_infinity_stay_visible_and_in_their_example(dtype):
+def test_nan_and_infinity_stay_in_their_example(dtype):
     x, *others = _inputs((4, 4, 8), dtype=dtype)
     healthy = _run([x, *others], True, True)
     bad = x.numpy()
@@ -518,7 +518,7 @@ def test_batch_statistics_of_groups_are_numpys():
     )
 
 
-def test_batch_norm_is_that_of_keras_and_none_changes_nothing():
+def test_batch_norm_equals_keras_and_none_is_identity():
     x = tf.random.stateless_normal([2, 3, 3, 4], [0, 0], mean=2.0)
     ours = make_norm("batch", "float32", "norm")
     theirs = keras.layers.BatchNormalization(momentum=0.9, epsilon=EPSILON)

@@ -61,7 +61,7 @@ def write_keras_model(path):
     ],
     ids=["maps", "vectors", "default", "keras"],
 )
-def test_modules_of_others_give_latents_and_vectors_or_maps(tmp_path, write, output):
+def test_third_party_modules_give_latents_vectors_and_maps(tmp_path, write, output):
     model = write(tmp_path / "theirs")
 
     def computed(images):
@@ -106,7 +106,7 @@ def test_pixels_are_all_patches_shrunk():
     assert encoder.identity == Identity("pixels")
 
 
-def test_the_untrained_copy_is_the_same_for_a_seed_and_has_the_modules_shape(tmp_path):
+def test_untrained_copy_is_seeded_and_keeps_module_shape(tmp_path):
     write_card(tmp_path, EncoderConfig(encoder="small", output_stack=1))
     kinds = ((1, "float32"), (1, "float32"), (2, "float32"), (1, "bfloat16"))
     encoders = [
@@ -160,7 +160,7 @@ def test_endpoints_of_our_module(ours, endpoint, kind):
     ("kind", "endpoint", "update"),
     [("", "latents", True), ("", "feature_map", False), ("graph:", "feature_map", True)],
 )
-def test_gradients_reach_every_variable_of_our_module_and_its_statistics_move_on_demand(
+def test_gradients_reach_every_variable_of_our_module(
     ours, endpoint, update, kind
 ):
     maps = maps_of(kind + ours[0], endpoint, update_statistics=update)
@@ -175,7 +175,7 @@ def test_gradients_reach_every_variable_of_our_module_and_its_statistics_move_on
     assert all(moved) if update else not any(moved)
 
 
-def test_recomputation_is_the_flags_not_the_cards_and_changes_no_gradient(tmp_path):
+def test_recompute_follows_the_flag_and_keeps_gradients(tmp_path):
     write_card(tmp_path, EncoderConfig(encoder="small", recompute=True), GEOMETRY)
     convolutions, gradients = [], []
     for recompute in (False, True):
@@ -197,7 +197,7 @@ def test_recomputation_is_the_flags_not_the_cards_and_changes_no_gradient(tmp_pa
 
 
 @pytest.mark.usefixtures("loaded_once")
-def test_recomputation_and_precision_that_are_not_used_are_said_in_one_line(ours, caplog):
+def test_unused_recompute_and_precision_are_reported(ours, caplog):
     load.load_patch_encoder(ours[0], precision="bfloat16")
     assert "not used" not in caplog.text
     maps_of(f"graph:{ours[0]}", recompute=True)
@@ -209,7 +209,7 @@ def test_recomputation_and_precision_that_are_not_used_are_said_in_one_line(ours
         )
 
 
-def test_batch_norm_of_others_depends_on_the_devices_and_a_line_says_so(
+def test_third_party_batch_norm_per_device_is_reported(
     ours, two_replicas, caplog, monkeypatch
 ):
     said = "each device uses the statistics of its own images"

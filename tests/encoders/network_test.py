@@ -38,7 +38,7 @@ def grown(norm, order):
 @pytest.mark.parametrize(
     ("norm", "order"), [("layer", "pre"), ("channel", "post"), ("batch", "post")]
 )
-def test_outputs_stay_and_norms_are_those_of_new_kernels(norm, order):
+def test_restored_kernel_norms_keep_the_outputs(norm, order):
     network, drawn = grown(norm, order)
     before = {name: x.numpy() for name, x in network.endpoints(IMAGES).items()}
     restore_kernel_norms(network)

@@ -26,7 +26,7 @@ def write(path, act=lambda: tf.no_op()):
     return str(path)
 
 
-def test_a_graph_that_reads_or_writes_files_is_refused_before_it_runs(
+def test_graph_with_file_access_is_refused_before_running(
     tmp_path, monkeypatch, caplog
 ):
     acting = write(
@@ -70,7 +70,7 @@ def test_lookup_tables_and_the_released_module_pass(tmp_path):
         saved_model.check(str(directory), "--encoder")
 
 
-def test_modules_by_address_are_kept_where_only_the_user_writes(tmp_path, monkeypatch):
+def test_downloaded_modules_are_cached_in_a_private_folder(tmp_path, monkeypatch):
     handle = "https://tfhub.dev/google/nice/1"
     monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path))
     monkeypatch.setenv("TFHUB_CACHE_DIR", "")

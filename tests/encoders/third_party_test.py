@@ -71,7 +71,7 @@ def test_outputs_are_those_that_the_author_computes(written, encoder, signature,
 
 
 @pytest.mark.usefixtures("loaded_once")
-def test_the_usual_signature_and_the_only_fitting_output_need_no_names(written):
+def test_default_signature_and_sole_output_need_no_names(written):
     frozen = load_patch_encoder(f"-1..1:{written}/served", patch_size=16)
     wanted = np.load(written / "reference.npz")["served/vector"]
     np.testing.assert_allclose(frozen.vectors(images(written)), wanted, rtol=1e-4, atol=1e-4)
@@ -154,7 +154,7 @@ def test_what_cannot_be_is_said_in_one_line(written):
 
 
 @pytest.mark.usefixtures("loaded_once")
-def test_a_signature_without_a_range_says_what_it_is_given(written, caplog):
+def test_signature_without_range_reports_the_assumed_range(written, caplog):
     for encoder in (f"0..1:{written}/tf1", f"{written}/tf1"):
         assert "is given pixels" not in caplog.text
         load_patch_encoder(encoder, patch_size=16, signature="encode", endpoint="avepool_feat")
@@ -164,7 +164,7 @@ def test_a_signature_without_a_range_says_what_it_is_given(written, caplog):
     )
 
 
-def test_training_reaches_kernels_and_statistics_and_the_prefix_is_no_part_of_the_name(written):
+def test_training_updates_kernels_and_statistics(written):
     maps = load_feature_maps(f"-1..1:{written}/call", "", 16, backbone="tiny", frozen_by="x")
     before = [variable.numpy() for variable in maps.non_trainable_variables]
     with tf.GradientTape() as tape:
@@ -280,7 +280,7 @@ def test_damaged_files_of_our_module(ours, tmp_path):
         assert "its encoder.json is damaged" in refusal(load, copied)
 
 
-def test_a_module_that_xla_cannot_compile_is_found_at_loading(tmp_path, caplog, two_replicas):
+def test_module_unsupported_by_xla_is_found_at_loading(tmp_path, caplog, two_replicas):
     write_theirs(tmp_path / "fine", lambda x: tf.nn.avg_pool2d(x, 2, 2, "SAME"))
     tf.saved_model.save(modules.NotForXla(), str(tmp_path / "not"))
     with two_replicas.scope():

@@ -28,7 +28,7 @@ def test_a_share_as_text():
     assert counts.share_text(0.8123, 1000) == counts.share_text(0.8123, 0) == "81.2 %"
 
 
-def test_pictures_of_a_group_count_once_in_the_interval():
+def test_interval_counts_each_group_once():
     assert counts.effective_count(np.repeat(np.arange(30), 6)) == pytest.approx(30)
     assert counts.effective_count(np.arange(12)) == 12
     assert counts.share_text(0.5, 180, effective=30.0) == "90 of 180 right (50.0 %, 33 to 67)"

@@ -64,7 +64,7 @@ def test_rows_are_those_of_a_loop(strategy, program, monkeypatch):
         apply({"x": tf.zeros([most + 1, 3]), "y": tf.zeros([most + 1])}, tf.zeros([most + 1, 1]))
 
 
-def test_many_functions_are_not_taken_for_one_that_is_traced_each_time(caplog):
+def test_many_functions_raise_no_retracing_warning(caplog):
     tf.get_logger().addHandler(caplog.handler)
     for _ in range(6):
         on_replicas(lambda x: x, make_strategy("single"), 3)(tf.zeros([3]))
@@ -72,7 +72,7 @@ def test_many_functions_are_not_taken_for_one_that_is_traced_each_time(caplog):
     assert "retracing" not in caplog.text
 
 
-def test_each_process_needs_the_images_that_its_replicas_compute(two_replicas, monkeypatch):
+def test_process_needs_only_images_of_its_replicas(two_replicas, monkeypatch):
     """Two processes of one replica each are played by two replicas."""
     assert own_images(two_replicas, 3) is None
     monkeypatch.setattr(cluster, "addresses", lambda strategy: ["first:1", "second:1"])
@@ -93,7 +93,7 @@ def test_each_process_needs_the_images_that_its_replicas_compute(two_replicas, m
 
 
 @pytest.mark.parametrize(("size", "batch"), [(10, 4), (7, 16)])
-def test_feature_batches_see_each_example_once_an_epoch_and_resume_anywhere(size, batch):
+def test_feature_batches_cover_each_epoch_and_resume_anywhere(size, batch):
     features = Features(np.arange(size, dtype=np.float32).reshape(-1, 1, 1, 1), np.arange(size))
     batches = list(
         feature_batches(features, global_batch=batch, seed=3).take(2 * size).as_numpy_iterator()
@@ -112,7 +112,7 @@ def test_feature_batches_see_each_example_once_an_epoch_and_resume_anywhere(size
 
 
 @pytest.mark.parametrize(("hosts", "replicas"), [(1, 4), (2, 2)])
-def test_replicas_get_their_rows_of_the_batch_of_one_device(hosts, replicas):
+def test_replicas_get_rows_of_the_single_device_batch(hosts, replicas):
     features = Features(np.zeros([10, 1, 1, 1], np.float32), np.arange(10))
     (whole,) = (
         feature_batches(features, global_batch=8, seed=3, start_step=5).take(1).as_numpy_iterator()

@@ -22,7 +22,7 @@ def test_normalized_features_are_centred_and_of_length_1(features):
     assert np.isfinite(normalized(np.ones([3, 2]))).all()
 
 
-def test_the_nearest_others_are_the_most_similar_but_not_the_picture_itself(features):
+def test_nearest_others_are_most_similar_excluding_the_query(features):
     query_ids, ids = ["a", "no such"], ["a", *range(48), "a"]
     rows, centred = (
         neighbours.nearest_others(features[:2], features, 3, query_ids, ids),

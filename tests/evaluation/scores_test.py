@@ -20,7 +20,7 @@ from cpc_tf.evaluation.scores import (
 LABELS = np.array([0, 1, 2, 0])
 
 
-def test_top_1_and_top_5_count_ranks_and_the_first_of_equals_is_predicted():
+def test_top_k_counts_ranks_with_first_of_ties():
     logits = np.eye(7)[[0, 1, 3, 4]] + np.linspace(0.6, 0, 7)  # ranks of the labels: 0, 0, 3, 1
     assert score(logits, LABELS)["top1"] == 0.5
     assert score(logits, LABELS)["top5"] == 1.0
@@ -39,7 +39,7 @@ def test_what_is_no_number_is_wrong(bad):
     assert not np.isfinite(one["loss"])
 
 
-def test_neighbours_among_features_that_are_no_numbers_are_not_known():
+def test_neighbours_of_nan_features_are_unknown():
     features = np.repeat(np.eye(3), 4, axis=0) + np.linspace(0, 0.1, 12)[:, None]
     labels = np.repeat([0, 1, 2], 4)
     assert nearest_neighbour_accuracy(features, labels, 3) == 1.0

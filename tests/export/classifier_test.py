@@ -82,7 +82,7 @@ def test_it_predicts_as_the_run_on_few_labels(root, source, files, encoder, phas
     assert ("trained on all 40\nlabels, those of split `val` too" in found.readme) is refitted
 
 
-def test_it_predicts_as_the_linear_run_unless_the_module_was_replaced(
+def test_predictions_equal_those_of_the_linear_run(
     root, source, files, tmp_path
 ):
     path, tested = linear_run(root, "ours", "--nobaselines", "--augment=v1")
@@ -114,7 +114,7 @@ def test_what_is_not_calibrated_says_so(probed, tmp_path):
         assert f"Not calibrated: {text}" in found.readme
 
 
-def test_the_card_shows_a_class_that_is_never_found(probed, tmp_path):
+def test_card_shows_a_class_never_found(probed, tmp_path):
     classes = {
         "ant": {"tested": 10, "predicted": 12, "right": 9},
         "bee": {"tested": 2, "predicted": 0, "right": 0},
@@ -150,7 +150,7 @@ def module(tmp_path_factory):
     return tf.saved_model.load(write_classifier(tmp_path_factory.mktemp("model")))
 
 
-def test_a_file_that_cannot_be_decoded_has_a_reason_and_the_others_their_prediction(module):
+def test_undecodable_file_gets_a_reason_instead_of_prediction(module):
     png = encoded("PNG")
     why = {
         png: "",
@@ -199,7 +199,7 @@ def test_floats_are_seen_as_bytes_are(module, call):
         function(images.astype(np.int32))
 
 
-def test_a_run_on_the_upper_8_bits_keeps_them():
+def test_run_on_upper_8_bits_exports_them():
     """Exactly, as an intensity range, which `predict` reads from the card, too."""
     image = np.arange(2**16, dtype=np.uint16).reshape(256, 256, 1).repeat(3, -1)
     run = replace(LinearConfig(), sixteen_bit="full", augment="none")

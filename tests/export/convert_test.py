@@ -63,7 +63,7 @@ CONVERTED = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "format", "settings", "files", "shape"), CONVERTED)
-def test_each_format_computes_the_same_and_its_page_shows_how(
+def test_each_format_computes_the_same_as_its_page(
     hub_dir, colours_module, pictures, tmp_path, forked, kind, format, settings, files, shape
 ):
     module = hub_dir if kind == "encoder" else colours_module
@@ -91,7 +91,7 @@ def test_each_format_computes_the_same_and_its_page_shows_how(
 
 
 @pytest.mark.slow
-def test_int8_of_a_run_states_accuracy_before_and_after(
+def test_int8_export_reports_accuracy_before_and_after(
     pretrained, pictures, tmp_path, monkeypatch, forked
 ):
     """The run is exported first."""
@@ -119,7 +119,7 @@ def test_int8_of_a_run_states_accuracy_before_and_after(
 
 
 @pytest.mark.slow
-def test_a_quantized_run_is_measured_on_its_own_test(tmp_path):
+def test_quantized_run_is_tested_on_its_own_test(tmp_path):
     """Without folders: ranges from what it learned from, accuracy on its test."""
     pictures = write_pictures(tmp_path / "colours", {"train": 2, "val": 3})
     flags = [f"--labelled={pictures}", "--test_split=val", "--encoder=pixels"]
@@ -141,7 +141,7 @@ def test_a_quantized_run_is_measured_on_its_own_test(tmp_path):
 
 
 @pytest.mark.slow
-def test_weights_of_8_bits_make_a_smaller_file_with_nearly_the_same_outputs(tmp_path):
+def test_8_bit_weights_shrink_file_with_similar_outputs(tmp_path):
     module = tf.Module()
     module.kernel = tf.Variable(tf.random.stateless_normal([3, 3, 3, 512], [1, 2]))
 
@@ -302,7 +302,7 @@ def test_the_stem_of_the_large_networks():
 
 @needs_keras3
 @pytest.mark.slow
-def test_it_is_saved_whole_and_can_be_fine_tuned(tmp_path):
+def test_saved_keras_model_can_be_fine_tuned(tmp_path):
     import keras as keras3
 
     formats.keras3_model(network(encoder="tiny")).save(tmp_path / "encoder.keras")

@@ -38,7 +38,7 @@ def found_by(detected, pixels):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(10, 15), (20, 300)])
-def test_finds_what_the_run_finds_on_images_of_any_size(detected, exported, shape):
+def test_export_detects_like_the_run_at_any_size(detected, exported, shape):
     pixels = picture(*shape)
     wanted, boxes, count = found_by(detected, pixels)
     found = tf.saved_model.load(exported("detector")[0])(pixels[None])

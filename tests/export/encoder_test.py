@@ -42,7 +42,7 @@ def loaded(ours):
 
 
 @pytest.mark.slow
-def test_endpoints_are_those_of_the_network_and_of_each_patch(ours, loaded):
+def test_endpoints_equal_the_network_and_its_patches(ours, loaded):
     whole, patches = (entry(IMAGES, return_endpoints=True) for entry in (loaded, loaded.patched))
     assert (
         set(whole)
@@ -75,7 +75,7 @@ def test_shapes_are_known_to_keras_and_to_signatures(loaded):
 
 
 @pytest.mark.slow
-def test_pixels_outside_their_range_are_refused_and_bytes_have_a_signature(ours, loaded, tmp_path):
+def test_invalid_pixels_are_refused_and_uint8_has_signature(ours, loaded, tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, [2, 9, 9, 3], np.uint8)
     wanted = loaded(tf.constant(pixels / 255, tf.float32))
     served = loaded.signatures["uint8"](images=tf.constant(pixels))
@@ -99,7 +99,7 @@ def test_pixels_outside_their_range_are_refused_and_bytes_have_a_signature(ours,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3, 1, 5), (2, 16, 101)])
-def test_any_size_but_patches_of_images_smaller_than_one(loaded, shape):
+def test_any_image_size_is_accepted_above_one_patch(loaded, shape):
     features = loaded(tf.zeros([*shape, 3]))
     assert features.shape == [shape[0], 16]
     assert np.all(np.isfinite(features))
@@ -108,7 +108,7 @@ def test_any_size_but_patches_of_images_smaller_than_one(loaded, shape):
 
 
 @pytest.mark.slow
-def test_fine_tuning_moves_statistics_and_weights_which_keras_can_save(ours, tmp_path):
+def test_fine_tuning_updates_weights_and_statistics_in_keras(ours, tmp_path):
     """By way of the patches; verify_test.py trains on whole images."""
     loaded = hub.load(ours.path)
     layer = hub.KerasLayer(loaded.patched, trainable=True)
@@ -184,7 +184,7 @@ def fine_tuned(ours, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_fine_tuned_module_has_the_averages_that_were_tested(fine_tuned):
+def test_fine_tuned_module_has_the_tested_averages(fine_tuned):
     config, trainee = fine_tuned
     outputs = []
     for weights, chosen in (("averaged", trainee.averaged()), ("raw", contextlib.nullcontext())):
@@ -197,7 +197,7 @@ def test_a_fine_tuned_module_has_the_averages_that_were_tested(fine_tuned):
 
 
 @pytest.mark.slow
-def test_a_fine_tuned_graph_keeps_its_architecture_and_geometry(ours, tmp_path):
+def test_fine_tuned_graph_keeps_architecture_and_geometry(ours, tmp_path):
     """The variables of a graph are in another order."""
     trainee = efficient_run(
         settings(tmp_path / "run", f"graph:{ours.path}", "--endpoint=stack1"), "fine-tuned"
@@ -220,7 +220,7 @@ def test_a_fine_tuned_graph_keeps_its_architecture_and_geometry(ours, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_new_network_sees_the_whole_image_as_one_patch(ours, tmp_path):
+def test_new_network_treats_whole_image_as_one_patch(ours, tmp_path):
     config = settings(tmp_path / "run", f"random:{ours.path}", "--precision=bfloat16")
     network = efficient_run(config, "fine-tuned", steps=(1, 2)).encoder.encoder
     write_file(f"{tmp_path}/run/levels.json", json.dumps({"levels": [3.0, 900.0]}))
@@ -242,7 +242,7 @@ def test_a_new_network_sees_the_whole_image_as_one_patch(ours, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_card_of_a_module_that_was_fine_tuned_twice(ours, fine_tuned, tmp_path):
+def test_card_of_a_module_fine_tuned_twice(ours, fine_tuned, tmp_path):
     first = made(fine_tuned[0].workdir)
     assert "it saw the patches of the grid on images of 16 x 16 px" in first.readme
     shutil.copytree(ours.path, tmp_path / "once")

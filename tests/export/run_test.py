@@ -27,7 +27,7 @@ from tests.snippets import printed, python_of
 
 
 @pytest.mark.slow
-def test_averaged_weights_of_the_newest_step_alone_are_written(pretrained, hub_dir):
+def test_averaged_weights_of_the_newest_step_are_exported(pretrained, hub_dir):
     assert_close(hub.load(hub_dir)(IMAGES), pretrained.features["averaged", 9])
 
 
@@ -58,7 +58,7 @@ def test_chosen_weights_and_step(pretrained):
         ),
     ],
 )
-def test_what_is_written_is_checked_and_names_no_folder_of_this_machine(
+def test_export_is_verified_and_names_no_local_folder(
     exported, kind, measured, summary
 ):
     """In a fresh process. Nothing is left to fill in, either."""
@@ -160,7 +160,7 @@ def test_the_readmes_code_runs(exported, capsys):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked")
-def test_an_encoder_of_an_earlier_version_is_written_again(hub_dir, tmp_path):
+def test_old_version_encoder_is_exported_again(hub_dir, tmp_path):
     """Its values, card and README stay; calls check pixels, and the page says how it is used today."""
     old, new, page = str(tmp_path / "old"), str(tmp_path / "new"), read(hub_dir, "README.md")
     shutil.copytree(hub_dir, old)
@@ -180,7 +180,7 @@ def test_an_encoder_of_an_earlier_version_is_written_again(hub_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_damaged_checkpoint_is_skipped_and_missing_ones_are_named(pretrained, tmp_path, caplog):
+def test_damaged_checkpoint_is_skipped(pretrained, tmp_path, caplog):
     path = str(tmp_path / "damaged")
     shutil.copytree(pretrained.path, path)
     os.remove(f"{path}/result.json")  # it has not ended
@@ -241,7 +241,7 @@ def test_failed_check_leaves_nothing(of_linear, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["run"]
 
 
-def test_interrupted_export_leaves_nothing_and_output_that_appeared_meanwhile_is_kept(tmp_path):
+def test_interrupted_export_is_removed_and_existing_output_kept(tmp_path):
     output = tmp_path / "hub"
     with (
         pytest.raises(KeyboardInterrupt),

@@ -30,7 +30,7 @@ def models(colours_module, tmp_path_factory):
 
 
 @pytest.mark.parametrize("format", ["serving", "savedmodel"])
-def test_nothing_is_left_of_a_run_that_is_not_there(tmp_path, format):
+def test_missing_run_leaves_no_files(tmp_path, format):
     output = f"{tmp_path}/models/mine" + "/1" * (format == "savedmodel")
     with pytest.raises(ConfigError, match=f"--workdir={tmp_path}/nowhere"):
         export(

@@ -178,7 +178,7 @@ def test_finds_what_is_different(made, name, change, message):
         )
 
 
-def test_what_is_not_finite_in_the_checkpoint_is_no_reference():
+def test_non_finite_checkpoint_fails_verification():
     with pytest.raises(NotVerified, match="^x is not finite in the checkpoint"):
         verify.difference("x", np.ones([2]), np.array([1, np.nan]))
     with pytest.raises(NotVerified, match=r"^x has shape none, not \(2,\)"):

@@ -61,7 +61,7 @@ def declared(kind):
     return bytes(data)
 
 
-def test_no_format_is_decoded_that_declares_a_huge_size(tmp_path):
+def test_huge_declared_sizes_are_not_decoded(tmp_path):
     kinds = ("PNG", "GIF", "BMP", "JPEG", "TIFF")
     for kind in kinds:
         (tmp_path / f"{kind}.png").write_bytes(declared(kind))
@@ -70,7 +70,7 @@ def test_no_format_is_decoded_that_declares_a_huge_size(tmp_path):
     assert len(batch.broken) == len(kinds)
 
 
-def test_a_png_is_not_decoded_whose_header_is_not_its_first_chunk(tmp_path):
+def test_png_with_misplaced_header_is_not_decoded(tmp_path):
     (tmp_path / "1.png").write_bytes(lying_png(encode(np.zeros([8, 8, 3], np.uint8))))
     (batch,) = pictures.batches(pictures.find(str(tmp_path)), lambda image: image, 1)
     assert batch.broken == {0: "cannot be decoded: a PNG that is damaged"}
@@ -88,7 +88,7 @@ def test_a_huge_file_is_not_read(tmp_path):
 @pytest.mark.parametrize(
     "name", ["../../x.jpg", "/etc/x.jpg", "a/../../x.jpg", "a//./x.jpg", "gs:/../x.jpg"]
 )
-def test_what_is_drawn_of_a_picture_stays_in_its_folder(tmp_path, name):
+def test_drawn_images_stay_in_their_folder(tmp_path, name):
     place = (tmp_path / formats.place(str(tmp_path), name, ".jpg")).resolve()
     assert place.is_relative_to(tmp_path)
     assert place.name == "x.jpg"
@@ -111,7 +111,7 @@ def test_a_hostile_name_is_text_in_each_format(name):
 
 
 @pytest.mark.slow
-def test_hostile_names_are_text_on_the_page_and_on_the_sheet(tmp_path):
+def test_hostile_names_are_escaped_on_page_and_sheet(tmp_path):
     """Of classes, files, datasets and runs."""
     names = [*HOSTILE, "=cmd|' /C calc'!A0", "$\\frac{$"]
     logits, labels = np.eye(len(names)), np.roll(np.arange(len(names)), 1)

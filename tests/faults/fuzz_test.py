@@ -20,7 +20,7 @@ def test_damaged_input_is_read_or_refused(name, tmp_path):
     assert attack.tried(name) == CASES[name]
 
 
-def test_a_case_is_a_function_of_its_number_and_what_breaks_a_promise_is_found(
+def test_fuzz_cases_are_deterministic_and_failures_are_found(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(TARGETS["annotations"], "check", lambda self, data: 1 / 0)

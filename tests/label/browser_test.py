@@ -232,7 +232,7 @@ def test_selections(page, served):
     assert [*page.given()] == [page.files()[place] for place in (0, 1, 2, 3, 4, 5, below + 1)]
 
 
-def test_all_like_this_one_are_selected_as_far_as_guesses_are_sure(page, served):
+def test_select_similar_covers_only_confident_guesses(page, served):
     page.open(served.address)
     page.new_class("red")
     page.counted(1)
@@ -264,7 +264,7 @@ def test_all_like_this_one_are_selected_as_far_as_guesses_are_sure(page, served)
     assert shown[1] not in served.labels()
 
 
-def test_the_first_screen_says_what_to_do_and_no_key_is_silent(page, served):
+def test_first_screen_has_instructions_and_keys_give_feedback(page, served):
     page.open(served.address)
     page.until(page.files, "pictures")
     assert page.text("why").startswith("Press n, type what is on the framed image")
@@ -286,7 +286,7 @@ def test_the_first_screen_says_what_to_do_and_no_key_is_silent(page, served):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_next_is_in_sight_and_an_enter_too_many_passes_over_nothing(page, served, width):
+def test_next_is_visible_and_extra_enters_skip_nothing(page, served, width):
     size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
     page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
@@ -333,7 +333,7 @@ def test_a_deleted_picture_leaves_the_page(page, served, folder):
         (folder / shown[1]).write_bytes(content)
 
 
-def test_a_class_under_another_spelling_is_the_one_that_is_there(page, served):
+def test_class_name_ignores_letter_case(page, served):
     page.open(served.address)
     page.new_class("red")
     page.new_class("RED")
@@ -354,7 +354,7 @@ def test_an_error_takes_the_label_back(page, served):
     assert page.ask("document.getElementById('alert').hidden")
 
 
-def test_a_second_page_is_refused_until_it_takes_over(page, served):
+def test_second_page_is_refused_until_it_takes_over(page, served):
     page.open(served.address)
     page.new_class("red")
     page.counted(1)

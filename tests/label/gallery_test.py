@@ -13,7 +13,7 @@ def _open(encoder, folder):
     return gallery.open_gallery(encoder, str(folder), 8, lambda line: None)
 
 
-def test_an_interrupted_computation_goes_on_and_new_pictures_are_added(folder):
+def test_interrupted_encoding_resumes_with_new_images(folder):
     (folder / "blue/broken.jpg").write_bytes(b"\xff\xd8 nothing")
     with pytest.raises(ConfigError, match="killed"):
         _open(MeanColours(calls=2), folder)

@@ -12,7 +12,7 @@ from cpc_tf.label import guesses
 RANDOM = np.random.default_rng(0)
 
 
-def test_guesses_are_sure_from_where_nine_in_ten_held_out_ones_were_right():
+def test_guess_threshold_is_ninety_percent_held_out_accuracy():
     shares, mixed = np.linspace(1, 0.01, 100), RANDOM.permutation(100)
     right = np.arange(100) < 60
     assert guesses.sure_from(shares[mixed], right[mixed]) == shares[65]  # 60 of 66
@@ -36,7 +36,7 @@ def test_calibrated_probabilities_are_those_of_divided_logits(multi_label):
     )
 
 
-def test_held_out_guesses_of_several_classes_are_those_above_one_half():
+def test_multi_label_held_out_guesses_exceed_one_half():
     shares = np.array([[0.9, 0.6, 0.1], [0.2, 0.3, 0.4]])
     assert [each.tolist() for each in guesses.held_out_guesses(shares, np.array([0, 1]))] == [
         [0.9, 0.4],
@@ -46,7 +46,7 @@ def test_held_out_guesses_of_several_classes_are_those_above_one_half():
     assert [each.tolist() for each in told] == [[0.9, 0.6], [True, False]]
 
 
-def test_slips_are_listed_where_most_labels_are_guessed_right():
+def test_likely_mistakes_are_listed_when_guesses_are_reliable():
     labels = np.arange(40) % 4
     shares = np.full([40, 4], 0.01)
     shares[np.arange(40), labels] = 0.97

@@ -29,7 +29,7 @@ def test_each_order_gives_unlabelled_pictures_once_and_repeats(name):
         assert sorted(order.ORDERS[name](pool, 200, 5)) == pool.free.tolist()
 
 
-def test_typical_pictures_are_of_each_cluster_the_largest_first():
+def test_typical_images_cover_clusters_by_size():
     chosen = order.typical(Pool(DIRECTIONS, NOTHING), 3, 0)
     assert CLUSTER[chosen].tolist() == [0, 1, 2]
     assert all(i % 30 != 29 for i in chosen)
@@ -48,7 +48,7 @@ def test_unsure_pictures_are_unlike_each_other():
     assert sorted(CLUSTER[chosen]) == [0, 1, 2]
 
 
-def test_a_quarter_is_of_a_random_sample_on_which_no_choice_depends():
+def test_quarter_is_a_random_sample_independent_of_selection():
     names = [f"{i}.png" for i in range(400)]
     sample = random_sample.of(names, 0)
     assert len({*sample.tolist()}) == 100
@@ -76,7 +76,7 @@ def test_a_quarter_is_of_a_random_sample_on_which_no_choice_depends():
     ) == [*range(100)]
 
 
-def test_what_was_drawn_is_the_labelled_beginning_of_the_sample():
+def test_drawn_images_are_the_labelled_start_of_sample():
     sample = np.arange(30)[::-1]
     assert random_sample.drawn(sample, [*range(20, 25)]).tolist() == []
     assert random_sample.drawn(sample, {*range(10, 30)} - {23}).tolist() == [

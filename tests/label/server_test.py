@@ -68,7 +68,7 @@ def test_a_label_is_given_and_errors_are_lines(page):
     "path",
     ["", "page.css", "page.js", "state", "next", "like/3", "all", "slips", "map", "commands"],
 )
-def test_each_address_is_answered_to_this_machine_s_page_alone(page, path):
+def test_every_address_answers_only_the_local_page(page, path):
     assert ask(page, path)[0] == ask(page, path, "localhost:5")[0] == 200
     assert ask(page, path, "evil.example:99")[0] == 403  # a name that was made to lead here
     assert ask(page, path, headers={"Origin": "http://evil.example"})[0] == 403
@@ -131,7 +131,7 @@ def test_a_strange_request_is_refused_without_a_traceback(page, capsys, path, re
     assert capsys.readouterr().err == ""
 
 
-def test_silent_connections_end_and_do_not_keep_others_out(page, monkeypatch):
+def test_silent_connections_time_out_without_blocking_others(page, monkeypatch):
     monkeypatch.setattr(server, "_CONNECTIONS", 2)
     monkeypatch.setattr(server._Handler, "timeout", 0.5)
     running = serve(page, 0)

@@ -44,7 +44,7 @@ def give(session, pictures, name=None):
         )
 
 
-def test_labels_teach_a_classifier_that_is_measured_on_a_random_sample(session):
+def test_labels_train_a_classifier_tested_on_random_sample(session):
     state = session.state("p")
     assert (state["pictures"], state["labelled"], state["figures"], state["pending"]) == (
         48,
@@ -83,7 +83,7 @@ def test_labels_teach_a_classifier_that_is_measured_on_a_random_sample(session):
     assert np.min(points) == 0
 
 
-def test_pictures_that_were_put_off_come_last_and_again_after_a_reload(session):
+def test_skipped_images_come_last_also_after_reload(session):
     """But for those of the random sample, which come first: without them no accuracy could be
     stated.
     """
@@ -100,7 +100,7 @@ def test_pictures_that_were_put_off_come_last_and_again_after_a_reload(session):
     assert {each["index"] for each in session.next(10)["pictures"]} == first
 
 
-def test_a_skipped_screen_does_not_end_the_statement_of_the_accuracy(session):
+def test_skipped_screen_does_not_stop_accuracy_estimates(session):
     session.next(12)
     while session.state("p")["labelled"] < 47:
         give(session, session.next(12)["pictures"][:12])
@@ -115,7 +115,7 @@ def test_a_class_is_there_under_another_spelling(session, other):
     assert session.rename("p", "cat", "Cat")["class"] == "Cat"
 
 
-def test_classes_of_a_table_that_are_one_for_the_tasks_are_named_until_they_are_joined(
+def test_equivalent_class_names_are_reported_until_joined(
     config, opened
 ):
     with open(config.labels, "w") as file:
@@ -128,7 +128,7 @@ def test_classes_of_a_table_that_are_one_for_the_tasks_are_named_until_they_are_
     assert session.rename("p", "sea  lion", "sea lion")["remarks"] == []
 
 
-def test_pictures_that_are_deleted_leave_the_page_and_the_table_stays_of_use(
+def test_deleted_images_leave_page_while_table_stays_usable(
     session, folder, config
 ):
     shown = session.next(24)["pictures"]

@@ -66,7 +66,7 @@ def test_rows_columns_and_changes_of_others_are_kept(tmp_path):
     assert path.read_text() == "nothing of files\n"
 
 
-def test_several_rows_of_a_picture_change_together_and_names_of_people_stay(tmp_path):
+def test_rows_of_an_image_change_together_keeping_annotators(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("file,label,by\na/1.png,cat,anna\nx/a/1.png,cat,anna\na/2.png,cat,bert\n")
     table = LabelTable(str(path), NAMES)
@@ -79,7 +79,7 @@ def test_several_rows_of_a_picture_change_together_and_names_of_people_stay(tmp_
     assert LabelTable(str(path), NAMES).of == table.of
 
 
-def test_a_label_stays_with_its_picture_whatever_the_name(tmp_path):
+def test_label_stays_with_its_image_for_any_name(tmp_path):
     """As with macOS's space before PM, and names that differ in outer spaces, the form of an
     accent, a backslash.
     """
@@ -101,12 +101,12 @@ def test_a_label_stays_with_its_picture_whatever_the_name(tmp_path):
     assert len(table.of) == len(names)
 
 
-def test_names_that_no_picture_has_are_read_as_other_programs_write_them(tmp_path):
+def test_unknown_names_match_after_normalization(tmp_path):
     (tmp_path / "labels.csv").write_text("file,label\n .\\A\\1.png ,cat\n./b/3.PNG,dog\n")
     assert [*LabelTable(str(tmp_path / "labels.csv"), NAMES).of] == ["a/1.png", "b/3.png"]
 
 
-def test_the_file_behind_a_link_is_replaced_and_keeps_its_mode(tmp_path):
+def test_linked_table_is_replaced_and_keeps_its_mode(tmp_path):
     (tmp_path / "shared.csv").write_text("file,label\n")
     (tmp_path / "shared.csv").chmod(0o640)
     (tmp_path / "labels.csv").symlink_to("shared.csv")

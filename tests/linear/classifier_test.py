@@ -36,7 +36,7 @@ def trained(**settings):
 SINGLE = make_strategy("single")
 
 
-def test_v1s_is_softmax_regression_on_the_mean_latent_by_sgd_with_momentum():
+def test_v1_classifier_equals_softmax_regression_with_sgd_momentum():
     """van den Oord et al. 2018: momentum 0.9, a tenth of the rate from given steps on."""
     trainee = trained(optimizer="sgd", learning_rate=0.1, drop_steps="2,3", latent_norm=False)
     latents, labels = DRAW.normal(1, 2, [4, 2, 2, 3]).astype(np.float32), np.array([0, 2, 1, 0])
@@ -54,7 +54,7 @@ def test_v1s_is_softmax_regression_on_the_mean_latent_by_sgd_with_momentum():
         np.testing.assert_allclose(found.squeeze(), wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_one_channel_at_a_time_is_what_colour_dropping_shows():
+def test_by_channel_test_equals_colour_dropping():
     trainee = trained(latent_norm=False)
     patches = DRAW.integers(0, 256, [4, 2, 2, 1, 1, 3], dtype=np.uint8)
     batches = tf.data.Dataset.from_tensors({"patches": patches, "label": np.arange(4) % 3})

@@ -48,7 +48,7 @@ def trained(**settings):
     return [(settings.probe.encoder, settings.workdir) for settings in classifiers(config).values()]
 
 
-def test_our_module_has_both_baselines_and_a_baseline_has_none(tmp_path):
+def test_only_our_modules_get_both_baselines(tmp_path):
     """A third-party module has no untrained copy: that is refused before it is trained on."""
     with pytest.raises(ConfigError, match="--nobaselines"):
         trained(encoder=str(tmp_path))
@@ -64,7 +64,7 @@ def test_our_module_has_both_baselines_and_a_baseline_has_none(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeypatch, capsys):
+def test_data_are_opened_once_for_all_classifiers(tmp_path, monkeypatch, capsys):
     pictures = samples.write_pictures(tmp_path / "pictures", {"train": 2, "val": 2})
     modules.write_card(tmp_path, EncoderConfig(encoder="tiny"))
     opened = []
@@ -90,7 +90,7 @@ def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeyp
     )
 
 
-def test_a_test_whose_loss_is_no_number_ends_the_run(monkeypatch):
+def test_nan_test_loss_ends_the_run(monkeypatch):
     nothing = lambda *_, **__: contextlib.nullcontext()  # noqa: E731
     for module, name in (
         *((run, name) for name in ("own_images", "replica_batches", "fetching")),
@@ -140,7 +140,7 @@ def test_a_test_whose_loss_is_no_number_ends_the_run(monkeypatch):
         ),
     ],
 )
-def test_nomirror_counts_whatever_the_card_says_and_what_it_contradicts_is_named(
+def test_nomirror_overrides_the_card_and_conflict_is_named(
     tmp_path, caplog, card, flags, mirror, message
 ):
     """The card is ours; its pre-training mirrored images or not."""
@@ -175,14 +175,14 @@ def of_card(folder, augment, changes, *flags):
         (["--augment=full", "--augment_changes=grey=0"], AugmentConfig("full", "grey=0")),
     ],
 )
-def test_all_classifiers_have_the_augmentation_of_the_encoder_unless_another_is_named(
+def test_classifiers_use_the_augmentation_of_the_encoder(
     tmp_path, flags, wanted
 ):
     config = of_card(tmp_path, "v1", "jitter=0", *flags)
     assert [augment_of(settings) for settings in classifiers(config).values()] == [wanted] * 3
 
 
-def test_an_augmentation_that_is_not_known_is_asked_for(tmp_path):
+def test_unknown_augmentation_must_be_given(tmp_path):
     with pytest.raises(
         ConfigError,
         match="its encoder.json does not tell the augmentation; name a policy, e.g. --aug",
@@ -247,7 +247,7 @@ def made_grey(folder):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiny_encoder")
-def test_pictures_in_colour_and_in_grey_are_the_same_to_an_encoder_trained_on_grey(
+def test_grey_trained_encoder_ignores_colour(
     tmp_path, capsys, caplog, monkeypatch
 ):
     colour = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})

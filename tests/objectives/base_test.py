@@ -10,7 +10,7 @@ from cpc_tf.objectives.base import side_by_side
 @pytest.mark.parametrize(
     ("count", "parts", "sizes"), [(7, 3, [3, 2, 2]), (8, 2, [4, 4]), (7, 1, [7]), (2, 3, [2])]
 )
-def test_parts_of_a_batch_are_even_and_in_order(count, parts, sizes):
+def test_batch_parts_are_even_and_in_order(count, parts, sizes):
     seen = []
 
     def function(part):

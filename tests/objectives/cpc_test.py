@@ -97,7 +97,7 @@ def test_a_training_is_called_what_it_is():
     ]
 
 
-def test_sum_is_the_mean_times_the_predictions_of_a_group():
+def test_sum_reduction_equals_mean_times_group_predictions():
     latents = tf.random.stateless_normal([4, 5, 5, 6], [0, 1])
     mean, total = (
         Direction(dataclasses.replace(SMALL, reduction=r), 6, "float32", r) for r in ("mean", "sum")
@@ -190,7 +190,7 @@ def test_shapes_and_parameters(context):
 
 @pytest.mark.parametrize("direction", list(QUARTER_TURNS))
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (4, 1)])
-def test_context_sees_exactly_the_rows_up_to_its_own(context, direction, row, column):
+def test_context_covers_rows_up_to_its_own(context, direction, row, column):
     turns = QUARTER_TURNS[direction]
     seen = np.rot90(_seen(context, turns, row, column), turns)  # back in the turned frame
     assert not seen[row + 1 :].any()

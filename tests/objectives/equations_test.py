@@ -48,7 +48,7 @@ def softmax(logits):
     return exponents / exponents.sum()
 
 
-def test_byol_is_the_squared_distance_of_vectors_of_length_1():
+def test_byol_loss_is_squared_distance_of_unit_vectors():
     predictions, targets = RANDOM.normal(size=(2, 5, 4)).astype(np.float32)
     unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (predictions, targets)]
     wanted = np.mean([np.sum((p - t) ** 2) for p, t in zip(*unit)])
@@ -100,7 +100,7 @@ def latents_of(network, batch):
     return [network(views[:, i].numpy() / np.float32(255)).numpy() for i in range(2)]
 
 
-def test_byol_s_steps_are_of_both_directions_and_the_target_follows_the_network_after_its_update(
+def test_byol_steps_are_symmetric_and_update_the_target(
     tiny_encoder,
 ):
     training, batch = pretrained("byol", byol_hidden=32, byol_dim=4, byol_momentum=0.9)
@@ -130,7 +130,7 @@ def test_byol_s_steps_are_of_both_directions_and_the_target_follows_the_network_
     )
 
 
-def test_byol_s_gradient_is_that_with_the_target_held_fixed(tiny_encoder):
+def test_byol_gradient_keeps_the_target_fixed(tiny_encoder):
     """By finite differences."""
     training, batch = pretrained("byol", byol_hidden=32, byol_dim=4)
     model, (views,) = training.model, batch.values()
@@ -148,7 +148,7 @@ def test_byol_s_gradient_is_that_with_the_target_held_fixed(tiny_encoder):
     assert (nudged[0] - nudged[1]) / 2e-2 == pytest.approx(float(tf.norm(gradient)), rel=2e-2)
 
 
-def test_vicreg_s_loss_has_the_means_and_weights_of_its_authors_code(tiny_encoder):
+def test_vicreg_loss_equals_the_reference_code(tiny_encoder):
     training, batch = pretrained("vicreg", vicreg_dim=5)
     model = training.model
     for _ in range(2):
@@ -179,7 +179,7 @@ def test_a_new_head_of_clusters_forgets_its_momentum(tiny_encoder):
         assert is_new == (not moments[id(variable)].numpy().any()), variable.name
 
 
-def test_exemplar_s_triplets_are_of_an_image_and_each_other_one_of_its_group():
+def test_exemplar_triplets_pair_an_image_with_its_group():
     vectors = units(4, 2, 5)  # two groups of two images
     losses, farther = [], []
     for anchor in range(4):
@@ -193,7 +193,7 @@ def test_exemplar_s_triplets_are_of_an_image_and_each_other_one_of_its_group():
     )
 
 
-def test_amdim_tells_places_of_the_other_view_from_all_of_other_images():
+def test_amdim_contrasts_places_across_views_with_other_images():
     sources, targets = RANDOM.normal(size=(2, 4, 2, 3, 5)).astype(
         np.float32
     )  # two groups of two images, three places
@@ -216,7 +216,7 @@ def test_amdim_tells_places_of_the_other_view_from_all_of_other_images():
     ("side", "cells", "first"),
     [(4, 4, [1, 0, 0, 0]), (4, 2, [1, 1, 0, 0]), (3, 2, [2, 1, 0]), (4, 3, [3, 1, 0, 0])],
 )
-def test_area_means_are_of_equal_shares_of_a_map(side, cells, first):
+def test_area_means_cover_equal_shares_of_a_map(side, cells, first):
     maps = RANDOM.normal(size=(2, side, side, 3)).astype(np.float32)
     found = area_means(tf.constant(maps), cells, cells).numpy()
     weights = np.array(first) / np.sum(first)
@@ -228,7 +228,7 @@ def test_area_means_are_of_equal_shares_of_a_map(side, cells, first):
     np.testing.assert_allclose(found.mean((1, 2)), maps.mean((1, 2)), rtol=1e-4, atol=1e-6)
 
 
-def test_pirl_tells_the_image_of_the_bank_from_others():
+def test_pirl_contrasts_bank_image_with_negatives():
     own, vectors, negatives = units(3, 4), units(3, 4), units(3, 6, 4)
     losses = []
     for m, v, others in zip(own, vectors, negatives):
@@ -243,7 +243,7 @@ def test_pirl_tells_the_image_of_the_bank_from_others():
 
 
 @pytest.mark.parametrize("background", [3, 8])
-def test_local_aggregation_is_of_the_close_among_the_nearest(background):
+def test_local_aggregation_uses_close_and_nearest_neighbours(background):
     vectors, bank = units(4, 3), units(8, 3)
     index, clusters = np.array([0, 2, 5, 7]), RANDOM.integers(0, 3, [2, 8])
     losses = []
@@ -284,7 +284,7 @@ def nce_loss(v, bank, image, step, count, temperature):
     )
 
 
-def test_cmc_tells_each_view_from_the_bank_of_the_other(tiny_encoder):
+def test_cmc_contrasts_each_view_with_the_other_bank(tiny_encoder):
     model = CMC(make_encoder(EncoderConfig(encoder="small_lab")), CMCConfig(4, 0.5, 5, 0.9))
     model.prepare(images=6, train_steps=1)
     views, index, step = RANDOM.integers(0, 256, [2, 1, 8, 8, 3], np.uint8), np.array([4, 1]), 3
@@ -310,7 +310,7 @@ def test_cmc_tells_each_view_from_the_bank_of_the_other(tiny_encoder):
     assert np.abs(banks[0] - banks[1]).max() > 0.1
 
 
-def test_colorization_is_of_the_nearest_bins_rare_ones_weighted(tiny_encoder):
+def test_colorization_uses_nearest_bins_weighted_by_rarity(tiny_encoder):
     bins = colorization.colour_bins()
     assert bins.shape == (313, 2)  # as many as Zhang et al. have
     model = colorization.Colorization(
@@ -375,7 +375,7 @@ def test_the_bank_s_images_are_told_apart(negatives, tiny_encoder):
     np.testing.assert_array_equal(model.bank.values.numpy()[[0, 2, 3, 5]], bank[[0, 2, 3, 5]])
 
 
-def test_moco_tells_a_key_from_the_queue_and_its_copy_follows(tiny_encoder):
+def test_moco_contrasts_key_with_queue_and_momentum_encoder(tiny_encoder):
     settings = MoCoConfig(moco_dim=4, moco_queue_length=5, moco_temperature=0.5, moco_momentum=0.9)
     model = MoCo(make_encoder(EncoderConfig(encoder="small")), settings)
     views = RANDOM.integers(0, 256, [2, 2, 8, 8, 3], np.uint8)

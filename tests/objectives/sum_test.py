@@ -26,7 +26,7 @@ def made(*names):
     return model
 
 
-def test_loss_and_gradients_are_the_sum_of_those_of_each_and_the_bank_gets_its_vectors():
+def test_loss_and_gradients_are_sums_updating_the_bank():
     model = made(*NAMES)
     shapes = {
         "relative_position": [2, 3, 3, 8, 8, 3],
@@ -71,7 +71,7 @@ def test_loss_and_gradients_are_the_sum_of_those_of_each_and_the_bank_gets_its_v
     np.testing.assert_array_equal(after, model.summed["instance_bank"].bank.values)
 
 
-def test_what_works_between_epochs_gets_one_encoding_of_the_images():
+def test_between_epoch_work_shares_one_encoding_of_images():
     model, encoded, seen = made("deep_cluster", "local_aggregation", "rotation"), [], {}
     for name in ("deep_cluster", "local_aggregation"):
         model.summed[name].between_epochs = lambda epoch, encode_all, name=name: seen.update(
@@ -82,7 +82,7 @@ def test_what_works_between_epochs_gets_one_encoding_of_the_images():
     assert anew == ["deep_cluster", "local_aggregation"]
 
 
-def test_it_needs_what_its_objectives_need_and_exchanges_if_each_does(monkeypatch):
+def test_sum_combines_requirements_of_its_objectives(monkeypatch):
     kind = sum_of("byol+rotation+vicreg")
     assert kind.OF_WHOLE_BATCH == "mean and variance in the heads, variances and covariances"
     assert kind.EXCHANGES

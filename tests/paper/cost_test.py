@@ -45,7 +45,7 @@ def test_convolutions_are_counted_as_published(encoder, side, products):
 
 
 @pytest.mark.parametrize("name", PRETRAININGS)
-def test_a_header_s_cost_is_that_of_its_steps_and_encoder(name):
+def test_header_cost_follows_from_steps_and_encoder(name):
     """Of an image a step takes at least three times the encoder's convolutions; a third more if it
     computes anew.
     """
@@ -70,7 +70,7 @@ def flop_of(*keys):
     )
 
 
-def test_a_rung_costs_what_the_rung_that_its_header_names_costs():
+def test_rung_cost_equals_the_rung_its_header_names():
     of_fig3 = flop_of(*(key for key in CHAINS if key.startswith("rung_")))
     assert sum(of_fig3.values()) == pytest.approx(4.1e21, rel=0.05)
 

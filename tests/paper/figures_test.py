@@ -6,7 +6,7 @@ from studies.paper import figures as paper
 
 
 @pytest.mark.parametrize("metric", ["top1", "top5"])
-def test_a_gain_is_to_the_most_labels_with_which_pixels_are_not_better(metric):
+def test_printed_gains_follow_from_the_accuracies(metric):
     table, gains = paper.TABLE_2[metric], []
     for fraction, accuracy in zip(paper.FRACTIONS[:-1], table[paper.CPC]):
         beaten = [

@@ -72,7 +72,7 @@ def _printed(*figures):
     return " / ".join("-" if figure is None else str(figure) for figure in figures)
 
 
-def test_the_page_has_each_figure_of_the_papers_tables_once():
+def test_page_has_each_figure_of_the_tables_once():
     wanted = {
         "Figure 3": [
             (f"{rung}: {adds}", brought or "-") for rung, (adds, brought) in paper.LADDER.items()
@@ -102,7 +102,7 @@ def test_the_page_has_each_figure_of_the_papers_tables_once():
 
 
 @pytest.mark.parametrize("row", HOLD, ids=lambda row: row.text[:40])
-def test_the_settings_of_a_row_are_those_of_its_preset(row, monkeypatch):
+def test_row_settings_equal_those_of_its_preset(row, monkeypatch):
     monkeypatch.chdir(ROOT)
     preset, *settings = row.holds.split()
     assert any(preset in CHAINS[key].presets for key in row.chains)
@@ -112,12 +112,12 @@ def test_the_settings_of_a_row_are_those_of_its_preset(row, monkeypatch):
     )
 
 
-def test_every_preset_of_the_papers_data_leads_to_a_row():
+def test_every_preset_of_paper_data_has_a_row():
     papers = {name for name in cli.preset_names() if re.match("imagenet(_ladder)?/|voc/", name)}
     assert {name for chain in CHAINS.values() for name in chain.presets} == papers
 
 
-def test_the_command_runs_what_the_page_says_for_each_fraction_in_folders_of_a_seed():
+def test_command_runs_the_steps_shown_on_the_page():
     for chain in CHAINS.values():
         code = PAGE.partition(f"\n### {chain.title}\n\n```bash\n")[2].partition("```")[0]
         lines = re.sub(r" \\\n\s*", " ", code).splitlines()
@@ -137,7 +137,7 @@ def test_the_command_runs_what_the_page_says_for_each_fraction_in_folders_of_a_s
 
 
 @pytest.mark.parametrize("table", ["Table 1", "Table 4", "Figure 3"])
-def test_no_two_rows_of_a_table_have_the_same_run(table):
+def test_table_rows_never_share_a_run(table):
     ends = [
         command.steps(CHAINS[row.chains[0]])[-2].made
         for section, row in ROWS
@@ -146,7 +146,7 @@ def test_no_two_rows_of_a_table_have_the_same_run(table):
     assert len({*ends}) == len(ends)
 
 
-def test_a_rung_that_saw_one_channel_at_a_time_is_shown_so_with_colour_beside_it():
+def test_single_channel_rung_is_shown_with_colour_result():
     result = {
         "kind": "linear",
         "top1": 0.31,
@@ -187,7 +187,7 @@ def data(tmp_path_factory):
 @pytest.mark.parametrize(
     ("table", "name", "ours"), TODAY, ids=[f"{table} {name}" for table, name, _ in TODAY]
 )
-def test_a_row_of_each_kind_runs_by_one_command(
+def test_row_of_each_kind_runs_by_one_command(
     table, name, ours, data, tmp_path, monkeypatch, capsys
 ):
     """On made-up data, in this process, without what other tests look at; a second time nothing is

@@ -7,7 +7,7 @@ from cpc_tf.pretrain.diagnostics import Health, latent_statistics, sample_latent
 
 
 @pytest.mark.parametrize(("images", "places"), [(8, (7, 7)), (300, ()), (6, (3,)), (16, (4, 4))])
-def test_the_samples_of_parts_add_up_to_that_of_the_batch(images, places):
+def test_samples_of_parts_add_up_to_the_batch(images, places):
     latents = tf.random.stateless_normal([images, *places, 2], [0, 1])
     flat = latents.numpy().reshape(-1, 2)
     wanted = flat[:: max(1, len(flat) // 256)][:256]
@@ -57,7 +57,7 @@ ALIKE, ONE_DIRECTION, GOOD = (
         ([{"loss": 1.0}] * 4, None),  # an objective without latents
     ],
 )
-def test_collapse_is_said_once_with_its_reason_when_it_lasts(records, said):
+def test_lasting_collapse_is_reported_once_with_its_reason(records, said):
     health = Health(patience=2)
     first, second, *later = (health.warning(step, record) for step, record in enumerate(records))
     assert (first, later) == (None, [None, None])

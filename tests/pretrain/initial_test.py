@@ -46,7 +46,7 @@ def module(tmp_path_factory):
     return str(path), network
 
 
-def test_the_encoder_of_each_replica_and_its_averages_begin_with_the_modules_values(
+def test_replicas_and_averages_start_from_the_initial_module(
     module, two_replicas
 ):
     """Of one that was not recomputed, too: that makes no other network."""
@@ -118,7 +118,7 @@ def test_the_exporter_says_which_module_it_misses(whole, tmp_path):
     assert not (tmp_path / "exported").exists()
 
 
-def test_the_result_and_the_exported_module_say_what_it_began_with(whole, tmp_path, monkeypatch):
+def test_result_and_exported_module_name_the_initial_encoder(whole, tmp_path, monkeypatch):
     config, result = whole
     assert result["identity"]["began_with"] == "hub"
     assert "knn" not in result

@@ -66,7 +66,7 @@ def test_a_mistake_in_the_drawing_is_raised(config):
         patch_sheet.write_once(config, "no source")
 
 
-def test_an_image_with_shapes_details_and_colours_is_chosen(config, tmp_path):
+def test_image_with_shapes_details_and_colours_is_chosen(config, tmp_path):
     """Not a plain one, nor one of noise, nor two plain halves: a crop of a sky or of grass shows no
     patches.
     """

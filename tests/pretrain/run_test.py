@@ -8,7 +8,7 @@ from tests.pretrain.tiny import TINY
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]
 
 
-def test_epochs_become_steps_and_the_probe_looks_where_labels_are(tmp_path):
+def test_epochs_become_steps_and_probe_uses_labelled_split(tmp_path):
     folder = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 12}, side=24)
     data = {"dataset": f"folder:{folder}", "split": "train", "probe_split": "val", "probe_every": 2}
     result = pretrain(

@@ -98,7 +98,7 @@ def _step(config, strategy):
         (4, 1, 4, "off", "batch"),
     ],
 )
-def test_negatives_and_batch_statistics_are_of_a_group_wherever_it_is(
+def test_negatives_and_batch_statistics_follow_groups_across_replicas(
     group, parts, replicas, xla, norm, two_replicas, four_replicas
 ):
     """Of the parts of all replicas, of some replicas, and of the parts of one."""
@@ -155,7 +155,7 @@ def test_without_norms_a_deep_encoder_begins_at_chance(third, directions, monkey
 
 
 @slow
-def test_steps_without_norms_are_the_same_recomputed_and_in_parts(monkeypatch):
+def test_steps_without_norm_equal_when_recomputed_in_parts(monkeypatch):
     """At first branches are zero: the third step is the first whose gradient reaches all of their
     kernels.
     """
@@ -174,7 +174,7 @@ def test_steps_without_norms_are_the_same_recomputed_and_in_parts(monkeypatch):
         np.testing.assert_allclose(found, wanted, atol=2e-4)
 
 
-def test_groups_that_do_not_divide_the_batch_of_replicas_are_refused():
+def test_groups_not_dividing_the_replica_batch_are_refused():
     why = (
         "each of 2 replicas has 6 images of --batch_size=12, .* divides the other; --batch_size=8"
         " would do"
@@ -184,7 +184,7 @@ def test_groups_that_do_not_divide_the_batch_of_replicas_are_refused():
 
 
 @slow
-def test_what_is_compiled_in_float32_asks_for_full_precision():
+def test_compiled_float32_products_use_full_precision():
     """With bfloat16 these are the logits and their two gradients; statistics are sums and need no
     product.
     """
@@ -231,7 +231,7 @@ class WithBatchNorm(Rotation):
     (WithBatchNorm, 1, 2, "--strategy=auto: each of the 2 devices would compute its own batch norm's statistics"),
     (Unstated, 1, 1, '--objective=rotation: its class Unstated must say what the loss .*: OF_WHOLE_BATCH = "" if noth'),
 ])  # fmt: skip
-def test_what_is_of_a_whole_batch_is_not_computed_from_a_part(
+def test_whole_batch_objectives_are_refused_in_parts(
     kind, accumulate, replicas, message, monkeypatch, two_replicas
 ):
     monkeypatch.setattr(RotationConfig, "MODEL", f"{__name__}:{kind.__name__}")
@@ -241,7 +241,7 @@ def test_what_is_of_a_whole_batch_is_not_computed_from_a_part(
         Pretraining(replace(TINY, accumulate=accumulate, **whole), strategy, 10)
 
 
-def test_every_objective_says_what_is_of_a_whole_batch_and_exchanges_it():
+def test_whole_batch_objectives_declare_it_and_exchange():
     whole = {name for name in OBJECTIVES if model_class(name).of_whole_batch()}
     assert whole == {"byol", "relative_position", "vicreg"}
     assert all(model_class(name).EXCHANGES for name in whole)

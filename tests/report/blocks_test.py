@@ -46,7 +46,7 @@ def test_cells():
     ]  # noqa: RUF001
 
 
-def test_the_file_of_a_table_is_unrounded_and_empty_columns_are_gone():
+def test_table_file_is_unrounded_without_empty_columns():
     labels = {"Method": "labels", "1 %": 10, "2 %": None, "5 %": 3, "source": "aside"}
     ours = {"Method": "ours", "1 %": Spread(1 / 3, 0.25, 0.5, 2, 0.125), "group": "Top-1"}
     shown = TableBlock("t", "T", [labels, ours])

@@ -42,7 +42,7 @@ def found_in(tmp_path, **more):
     return collect(str(tmp_path), page.REPORTS)
 
 
-def test_it_opens_with_its_cross_validation_beside_what_the_curve_says_of_others(tmp_path):
+def test_page_opens_with_cross_validation_and_learning_curve(tmp_path):
     (run,), problems = found_in(tmp_path)
     assert not problems
     (section,), files = list(page.sections([run])), page.files([run], [], "runs")

@@ -31,7 +31,7 @@ def test_interpolated(labels, accuracy, factor, bound):
     assert gain.bound == bound
 
 
-def test_the_first_crossing_counts_and_without_a_baseline_there_is_no_gain():
+def test_gain_uses_first_crossing_and_needs_a_baseline():
     """A baseline that dips later had reached the accuracy before."""
     assert interpolated(
         [(1, 0.1), (10, 0.5), (100, 0.3), (1000, 0.6)], 1, 0.4
@@ -69,7 +69,7 @@ def _rows(runs, name, source="measured"):
     return samples.rows(tables[name], source)
 
 
-def test_baselines_of_one_name_are_both_in_table_2():
+def test_baselines_of_one_name_both_get_a_row():
     """The second one took the first one's row once."""
     other = {**samples.identity("pixels"), "dataset": "birds"}
     runs = [_run("pixels", top1=0.3), _run("pixels", top1=0.4, identity=other)]
@@ -79,7 +79,7 @@ def test_baselines_of_one_name_are_both_in_table_2():
     }
 
 
-def test_a_search_over_networks_is_one_baseline_whatever_it_chose():
+def test_search_over_networks_is_one_baseline():
     """Each fraction's choice was a baseline of its own once, so the gain came from a part of the
     curve.
     """
@@ -93,7 +93,7 @@ def test_a_search_over_networks_is_one_baseline_whatever_it_chose():
     assert _rows(runs, "table2")["best of several networks trained on pixels"] == ["1.0", "10.0"]
 
 
-def test_label_propagation_has_rows_of_its_own_and_is_neither_the_baseline_nor_ours():
+def test_label_propagation_has_its_own_rows():
     runs = [_run(top1=0.5), _run("pixels", top1=0.4)]
     runs += [_run("pixels", 0.1, 0.45, seed, propagation="uda") for seed in (0, 1)]
     runs += [_run("pixels", f, 0.46, propagation="vat") for f in (0.01, 0.1)] + [
@@ -113,7 +113,7 @@ def test_label_propagation_has_rows_of_its_own_and_is_neither_the_baseline_nor_o
     }
 
 
-def test_a_short_run_is_no_seed_of_a_longer_one():
+def test_short_run_is_not_averaged_with_longer_ones():
     """A page with the demo's runs and the study's shows the study's."""
     study = [_run("pixels", 0.01, 0.7, seed=seed, steps=1500) for seed in (0, 1)]
     found = label_curves(
@@ -152,7 +152,7 @@ BIRDS = {"dataset": "folder:/birds"}
          "unknown number of steps; no gain is claimed"),
     ],
 )  # fmt: skip
-def test_a_gain_is_claimed_only_of_runs_as_long_as_the_presets(ours, pixels, remark):
+def test_gain_is_claimed_only_for_full_length_runs(ours, pixels, remark):
     runs = [_run(**ours), *(_run("pixels", **one) for one in pixels)]
     assert findings(label_curves(runs))[0].remark == remark
     if "no gain is claimed" in remark:

@@ -4,7 +4,7 @@ from cpc_tf.report import linear
 from tests.report import samples
 
 
-def test_a_rung_that_saw_one_channel_at_a_time_is_tested_so_with_colour_beside_it():
+def test_single_channel_rung_shows_colour_result_beside_it():
     runs = [
         samples.run(samples.linear(f"runs/{rung}/hub", top1, rung=rung, **more))
         for rung, top1, more in (

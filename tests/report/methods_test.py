@@ -71,11 +71,11 @@ def _theirs(name):
         ([_linear("a"), _other(1, dataset="folder:birds")], ["CPC v2 (birds)", "CPC v2 (photos/100)"]),
     ],
 )  # fmt: skip
-def test_other_encoders_are_other_methods_whose_titles_tell_them_apart(runs, titles):
+def test_different_encoders_are_methods_with_distinct_titles(runs, titles):
     assert _names(runs) == titles
 
 
-def test_encoders_of_folders_of_one_name_are_not_seeds():
+def test_encoders_of_equally_named_folders_are_not_seeds():
     """Their cards say 'folder:images', and the page has two folders of that name."""
     runs = [
         _linear(f"runs/{n}/hub", identity={**samples.identity("x", n), "dataset": "folder:images"})
@@ -108,7 +108,7 @@ def test_runs_of_other_settings_are_not_averaged(tmp_path):
     assert _names([usual[0], other]) == ["CPC v2 (augment=full)", "CPC v2 (augment=none)"]
 
 
-def test_runs_on_another_number_of_classes_or_labels_are_not_averaged():
+def test_runs_with_other_class_counts_are_not_averaged():
     """A folder may have changed between two runs."""
     for name in ("num_classes", "num_train_labels"):
         runs = [*(_linear("a", seed) for seed in (0, 1)), _linear("a", 2, **{name: 7})]
@@ -141,7 +141,7 @@ def test_methods_are_in_the_order_of_tables():
     assert found[0].spread("top1").mean == 0.9
 
 
-def test_lengths_that_a_plateau_found_are_no_settings_but_the_longest_is():
+def test_plateau_length_is_no_setting_but_maximum_is():
     def names(*lengths, more=""):
         lines = [f"cpc_tf.efficient --train_steps={most}{more}" for _, most in lengths]
         found = [samples.efficient(seed=n, steps=steps) for n, (steps, _) in enumerate(lengths)]
@@ -154,7 +154,7 @@ def test_lengths_that_a_plateau_found_are_no_settings_but_the_longest_is():
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_runs_that_differ_in_a_setting_are_of_two_methods_unless_it_says_that_they_may(
+def test_runs_with_different_settings_are_different_methods(
     task, tmp_path
 ):
     fields = {field.name: field.metadata for _, field in leaves(TASKS[task].config)}

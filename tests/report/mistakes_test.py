@@ -32,7 +32,7 @@ def _run(tmp_path, table=TABLE, **more):
     return Run(record, "run", str(tmp_path / "run")), read_predictions(table, samples.CLASSES)
 
 
-def test_the_surest_mistakes_come_first_and_say_what_each_is(tmp_path):
+def test_most_confident_mistakes_come_first_with_captions(tmp_path):
     (figure,) = surest(*_run(tmp_path))
     assert figure.captions == [
         ("said hen, 80\xa0%", "is cat", "a/3.png"),

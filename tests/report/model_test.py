@@ -68,7 +68,7 @@ def test_the_best_of_several_encoders_is_named():
     assert "This is the best of 2 encoders, lite0; the others stand below." in found.sentences
 
 
-def test_the_best_model_is_a_pretrained_one_if_there_is_one():
+def test_best_model_is_pretrained_if_there_is_one():
     runs = [
         samples.run(samples.linear(encoder, top1))
         for encoder, top1 in (("pixels", 0.9), ("hub", 0.5), ("random", 0.8))

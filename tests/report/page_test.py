@@ -194,7 +194,7 @@ def test_folders_of_one_name_are_not_one_dataset():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_new_task_needs_no_change_of_the_page(monkeypatch):
+def test_new_task_needs_no_change_of_the_page(monkeypatch):
     """It contributes a subject of its own, and to a shared one, in the order that it asks for."""
     parts = [
         Part(45, "counting", "Counting", [], [Finding("things", {"CPC v2": "7"})]),
@@ -232,7 +232,7 @@ def test_the_legend_has_the_colours_of_the_page():
     assert legend(samples.detect()) == []
 
 
-def test_a_page_of_runs_with_odd_names_and_values(tmp_path, undrawn):
+def test_page_handles_odd_names_and_values(tmp_path, undrawn):
     """Each of these once ended the report."""
     runs = tmp_path / "runs"
     odd = runs / os.fsdecode(b"caf\xe9")
@@ -256,7 +256,7 @@ def test_a_page_of_runs_with_odd_names_and_values(tmp_path, undrawn):
 
 
 @pytest.mark.parametrize("number", [0, 3])
-def test_made_again_it_is_overwritten_even_if_it_was_killed(number, tmp_path, monkeypatch, undrawn):
+def test_report_is_overwritten_even_after_a_kill(number, tmp_path, monkeypatch, undrawn):
     """Killed before its file of this number, each file is the old one or the new one; the next
     report is all new.
     """

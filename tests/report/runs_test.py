@@ -71,7 +71,7 @@ def test_a_run_counts_once(tmp_path):
     assert [(run.place, run.get("rung")) for run in runs] == [("a", "BU"), ("seed", None)]
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+def test_too_large_file_is_not_read(tmp_path, monkeypatch):
     samples.write(tmp_path / "a", samples.linear())
     samples.write(tmp_path / "b", samples.linear(note="x" * 2000))
     monkeypatch.setattr(results, "LARGEST", 2000)
@@ -168,7 +168,7 @@ def test_a_preset_is_that_of_the_dataset():
         assert {dataset: own_preset(dataset, task) for dataset in known} == known
 
 
-def test_datasets_of_one_page_have_names_that_tell_them_apart():
+def test_datasets_of_one_page_have_distinct_names():
     birds, cells = (
         ["folder:/birds/images", "folder:/cars/images"],
         ["folder:/x/cells", "voc:/x/cells"],
@@ -194,7 +194,7 @@ def test_datasets_of_one_page_have_names_that_tell_them_apart():
     assert dataset_titles(short) == short
 
 
-def test_a_folder_has_one_name_however_it_is_written(tmp_path, monkeypatch):
+def test_folder_spellings_give_one_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "birds/images").mkdir(parents=True)

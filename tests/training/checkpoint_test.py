@@ -26,7 +26,7 @@ def _file(checkpoints, step, ending):
     return path
 
 
-def test_keeps_the_latest_leaves_no_other_file_and_restores_the_newest(run):
+def test_latest_checkpoints_are_kept_and_newest_restored(run):
     checkpoints, value = run
     checkpoints.save(40)
     assert checkpoints.steps() == [20, 30, 40]
@@ -94,7 +94,7 @@ def test_a_checkpoint_of_another_network_is_one_line(run, state):
         other.restore()
 
 
-def test_all_damaged_is_an_error_that_names_the_workdir(run):
+def test_all_damaged_checkpoints_are_an_error_naming_workdir(run):
     checkpoints, _ = run
     for step in checkpoints.steps():
         _file(checkpoints, step, ".data*").unlink()
@@ -102,7 +102,7 @@ def test_all_damaged_is_an_error_that_names_the_workdir(run):
         checkpoints.restore()
 
 
-def test_what_a_resumed_run_writes_again_is_dropped_and_who_is_not_the_chief_leaves_nothing(run):
+def test_later_checkpoints_are_dropped_and_only_chief_writes(run):
     checkpoints, _ = run
     checkpoints.drop_after(10)
     assert checkpoints.steps() == [10]
@@ -126,7 +126,7 @@ def test_what_a_resumed_run_writes_again_is_dropped_and_who_is_not_the_chief_lea
     assert sorted(os.listdir(checkpoints.directory)) == before
 
 
-def test_a_bucket_out_of_reach_is_not_a_damaged_checkpoint(run, monkeypatch):
+def test_unreachable_bucket_is_not_a_damaged_checkpoint(run, monkeypatch):
     checkpoints, _ = run
 
     def read(path):

@@ -54,7 +54,7 @@ def test_errors_of_a_lost_worker_become_one():
         raise OSError("full")
 
 
-def test_the_host_of_a_tpu_is_named_and_a_bucket_is_none():
+def test_lost_tpu_host_is_named_but_no_bucket():
     lost = tf.errors.UnavailableError(
         None, None, "Socket closed, from remote target /job:worker/replica:0/task:3:"
     )
@@ -68,7 +68,7 @@ def test_the_host_of_a_tpu_is_named_and_a_bucket_is_none():
 
 
 @pytest.mark.slow
-def test_two_processes_tell_who_differs_and_who_is_lost():
+def test_two_processes_report_differences_and_lost_workers():
     with socket.socket() as one, socket.socket() as two:
         for each in (one, two):
             each.bind(("localhost", 0))
@@ -152,7 +152,7 @@ def test_settings_are_compared_but_for_places():
     assert cluster.about_settings(one) != cluster.about_settings(other)
 
 
-def test_machines_with_other_sources_of_the_operations_have_other_code(tmp_path, monkeypatch):
+def test_operation_sources_are_part_of_the_code_version(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster.cpc_tf, "__file__", str(tmp_path / "__init__.py"))
     for name in ("a.py", "op.cc", "op.h", "notes.txt"):
         (tmp_path / name).write_text("")

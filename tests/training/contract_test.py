@@ -183,7 +183,7 @@ def assert_equal(ours, theirs):
 
 
 @pytest.mark.parametrize("name", TRAINEES)
-def test_it_learns_as_one_xla_program_and_alike_on_two_replicas_in_parts(name, two_replicas):
+def test_two_replicas_in_parts_equal_one_xla_program(name, two_replicas):
     trainee, batch = TRAINEES[name](
         two_replicas, xla="off", **({"accumulate": 2} if name in IN_PARTS else {})
     )
@@ -203,7 +203,7 @@ def test_an_objective_trains_alike_on_four_replicas(name, four_replicas):
     assert_equal(train(*TRAINEES[name](four_replicas, xla="off")), as_one_program(name))
 
 
-def test_with_xla_two_replicas_compile_what_is_between_their_exchanges(two_replicas):
+def test_xla_on_two_replicas_compiles_between_exchanges(two_replicas):
     """Here the frozen encoder; of CPC tests/pretrain/trainee_test.py shows it."""
     trainee, batch = linear(two_replicas, xla="on")
     assert trainee.exchanges
@@ -211,7 +211,7 @@ def test_with_xla_two_replicas_compile_what_is_between_their_exchanges(two_repli
 
 
 @pytest.mark.parametrize(("name", "precision"), HALF)
-def test_half_precision_trains_float32_weights_also_if_activations_are_recomputed(name, precision):
+def test_half_precision_trains_float32_weights_with_recompute(name, precision):
     trainee, batch = TRAINEES[name](make_strategy("single"), precision=precision, recompute=True)
     before = [variable.numpy() for variable in trainee.trained]
     train(trainee, batch, steps=1, traced=False)

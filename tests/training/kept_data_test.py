@@ -73,7 +73,7 @@ def test_what_has_changed_is_counted_and_named(now, said):
     assert differences(inventories(CATS_AND_DOGS), inventories(now)) == said
 
 
-def test_a_file_that_changed_sides_is_neither_added_nor_removed():
+def test_file_moved_between_splits_is_reported_as_moved():
     """As an image more makes many do where a fifth is drawn for the test."""
     train, test = but({}, "7.jpg"), {"7.jpg": CATS_AND_DOGS["7.jpg"]}
     now = inventories(but({"8.jpg": [1, "cat"]}, "0.jpg"), {"0.jpg": CATS_AND_DOGS["0.jpg"]})
@@ -131,7 +131,7 @@ def keep(tmp_path):
 CHANGED = but({"1.jpg": [11, "dog"]})
 
 
-def test_a_run_that_has_begun_refuses_other_data_and_says_whether_it_has_ended(keep):
+def test_started_run_refuses_other_data_and_states_progress(keep):
     refused = keep(CHANGED)  # for another reason, before it has learned anything
     assert not pathlib.Path(refused.path).exists()
     keep(CATS_AND_DOGS).begin(0)
@@ -160,7 +160,7 @@ def test_a_run_that_has_begun_refuses_other_data_and_says_whether_it_has_ended(k
 
 
 @pytest.mark.parametrize("left", [None, b"", b"\x1f\x8b\x08", b"no gzip"])
-def test_a_run_without_a_record_goes_on_and_has_one_from_then_on(keep, left, caplog):
+def test_run_without_data_record_resumes_and_writes_one(keep, left, caplog):
     workdir = keep(CATS_AND_DOGS)
     workdir.begin(0)
     path = pathlib.Path(workdir.file(FILE))

@@ -11,7 +11,7 @@ from tests.training import killed_run
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_random_moments_ends_bit_for_bit_equal(tmp_path):
+def test_randomly_killed_run_ends_bit_for_bit_equal(tmp_path):
     ended = killed_run.kill("efficient", tmp_path, kills=2, seed=0)
     assert re.match(r"efficient: 2 kills; [1-3] runs ended equal, 0 were refused", ended)
 

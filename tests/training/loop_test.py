@@ -133,7 +133,7 @@ def sessions(tmp_path_factory):
     return config, starts, output.getvalue().splitlines()
 
 
-def test_each_step_is_run_once_in_order_by_whichever_session(sessions):
+def test_each_step_runs_once_in_order_across_sessions(sessions):
     config, starts, output = sessions
     assert [outcome.step for _, outcome in starts] == [16, 25, 25]
     assert [int(adder.total) for adder, _ in starts] == [total_of(16), total_of(25), total_of(25)]
@@ -142,7 +142,7 @@ def test_each_step_is_run_once_in_order_by_whichever_session(sessions):
     assert output[-1] == f"{config.workdir}: already at step 25 of 25"
 
 
-def test_records_are_means_over_a_device_loop_and_those_of_all_sessions_are_the_outcomes(sessions):
+def test_records_average_device_loops_and_span_all_sessions(sessions):
     config, ((_, first), (_, second), (_, third)), _ = sessions
     # Loops end at checkpoints: 0-3, 4-7, 8-9, 10-13, 14-15, and then 16-19, 20-23, 24.
     wanted = [
@@ -163,7 +163,7 @@ def test_records_are_means_over_a_device_loop_and_those_of_all_sessions_are_the_
 
 
 @pytest.mark.parametrize("kept", [6, 0])
-def test_a_record_that_a_kill_cut_is_made_again(sessions, tmp_path, kept):
+def test_record_cut_by_a_kill_is_written_again(sessions, tmp_path, kept):
     """Of the records of all eight loops: back to the checkpoint of step 20, if its record is there."""
     shutil.copytree(sessions[0].workdir, tmp_path / "run")
     path = tmp_path / "run" / "metrics.jsonl"
@@ -195,7 +195,7 @@ def test_a_device_loop_ends_where_something_is_due(tmp_path, capsys, steps_per_l
 
 
 @pytest.mark.slow
-def test_what_is_due_between_steps_is_done_too_where_a_run_ended_and_was_made_longer(tmp_path):
+def test_work_between_steps_also_precedes_an_extension(tmp_path):
     def run(folder, *lengths):
         called = []
         for steps in lengths:
@@ -215,7 +215,7 @@ def test_what_is_due_between_steps_is_done_too_where_a_run_ended_and_was_made_lo
 
 
 @pytest.mark.slow
-def test_a_training_that_has_ended_early_is_saved_and_not_run_again(config):
+def test_early_ended_training_is_saved_and_not_rerun(config):
     for _ in range(2):
         adder, outcome = train(
             config, 31, ended=lambda records: any(record["step"] >= 8 for record in records)
@@ -225,7 +225,7 @@ def test_a_training_that_has_ended_early_is_saved_and_not_run_again(config):
         assert saved(config) == [8]
 
 
-def test_a_signal_before_the_first_record_ends_a_run_at_once(config):
+def test_signal_before_the_first_record_ends_at_once(config):
     class Interrupting(Adder):
         def train_step(self, batch):
             os.kill(os.getpid(), signal.SIGTERM)  # while TensorFlow traces
@@ -245,7 +245,7 @@ def test_a_signal_before_the_first_record_ends_a_run_at_once(config):
     ],
     ids=["one replica", "two replicas"],
 )
-def test_a_loss_that_is_no_number_stops_and_the_first_to_have_it_and_the_last_good_checkpoint_are_named(
+def test_nan_loss_stops_and_names_replica_and_checkpoint(
     config, two_replicas, replicas, stops, where
 ):
     """Two replicas take two numbers a step. From the next step on the loss of none is finite."""
@@ -260,7 +260,7 @@ def test_a_loss_that_is_no_number_stops_and_the_first_to_have_it_and_the_last_go
 
 
 @pytest.mark.slow
-def test_weights_that_the_last_update_ruined_are_not_saved(config):
+def test_weights_ruined_by_last_update_are_not_saved(config):
     """The losses of all steps were computed before that update."""
     with pytest.raises(
         loop.Diverged, match=r"the norm of Variable.* is not finite at step 12.*step_00000010"
@@ -269,7 +269,7 @@ def test_weights_that_the_last_update_ruined_are_not_saved(config):
     assert saved(config) == [10]
 
 
-def test_a_test_whose_loss_is_no_number_is_divergence(config):
+def test_nan_test_loss_is_divergence(config):
     loop.refuse_divergence({"top1": 0.5, "loss": 2.0}, config)
     with pytest.raises(loop.Diverged, match="loss is nan when tested"):
         loop.refuse_divergence({"top1": 0.5, "loss": math.nan}, config)
@@ -329,7 +329,7 @@ def start(folder, schedule, steps):
     checkpoints.save(steps)
 
 
-def test_another_number_of_hosts_that_share_the_records_is_named(tmp_path, caplog, monkeypatch):
+def test_changed_number_of_record_sharing_hosts_is_named(tmp_path, caplog, monkeypatch):
     config = replace(PretrainConfig(), workdir=str(tmp_path), share_records=True)
     for hosts in (2, 2, 4):
         assert "share the records" not in caplog.text
@@ -342,7 +342,7 @@ def test_another_number_of_hosts_that_share_the_records_is_named(tmp_path, caplo
     )
 
 
-def test_every_process_resumes_from_the_step_of_the_first(tmp_path, monkeypatch):
+def test_every_process_resumes_from_the_first_process_step(tmp_path, monkeypatch):
     for steps in (4, 8):
         start(tmp_path, cosine(16), steps)
     workdir = Workdir(replace(PretrainConfig(), workdir=str(tmp_path)), "pretrain", chief=False)
@@ -400,7 +400,7 @@ def rate(step, steps):
     ],
     ids=["longer", "drops", "same"],
 )
-def test_a_schedule_that_is_not_as_it_was_names_the_rate_before_and_after(
+def test_changed_schedule_names_rate_before_and_after(
     sessions, said, tmp_path, caplog
 ):
     for schedule, steps in sessions:
@@ -412,7 +412,7 @@ def test_a_schedule_that_is_not_as_it_was_names_the_rate_before_and_after(
     assert all(said in message and "\n" not in message for message in messages)
 
 
-def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
+def test_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
     start(tmp_path, Schedule(PEAK, warmup_steps=20), 8)
     assert (
         "--warmup_steps=20: the run has only 8 steps, at whose end the learning rate is 0.04 in"
@@ -420,7 +420,7 @@ def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
     )
 
 
-def test_what_else_follows_the_length_of_a_run_is_named_when_that_changes(
+def test_changed_length_names_other_schedules_that_follow_it(
     tmp_path, caplog, monkeypatch
 ):
     """As a momentum that rises to 1 at the end of the run; the learning rate is constant."""

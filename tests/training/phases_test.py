@@ -58,19 +58,19 @@ def records(*scores):
         ),
     ],
 )
-def test_the_rate_drops_at_each_plateau_but_the_last_which_is_the_end(
+def test_rate_drops_at_each_plateau_until_the_last(
     drops, scores, length, drop_steps, ended
 ):
     state = plateau(records(*scores), "score", patience=2, drops=drops)
     assert (state.length, state.drop_steps, state.ended) == (length, drop_steps, ended)
 
 
-def test_a_length_for_more_images_has_the_same_epochs():
+def test_length_for_more_images_has_the_same_epochs():
     """A ninth more: 9,000 images were trained on and 10,000 are now, in batches of 100."""
     assert Length(900, (450, 720)).times(10 / 9) == Length(1000, (500, 800))
 
 
-def test_early_stopping_ends_at_the_first_plateau_and_without_patience_there_is_none():
+def test_early_stopping_ends_at_first_plateau_given_patience():
     """The first of equals is the best: it is not better to train longer."""
     scores = (0.1, 0.3, 0.2, 0.3)
     ended = [plateau(records(*scores[:count]), "score", patience=2).ended for count in range(5)]
@@ -80,7 +80,7 @@ def test_early_stopping_ends_at_the_first_plateau_and_without_patience_there_is_
     assert plateau([], "score", 1).best is None
 
 
-def test_an_evaluation_sets_the_rates_of_what_is_trained_also_after_a_kill():
+def test_evaluation_sets_rates_also_after_a_kill():
     lowered = []
     evaluation = Evaluation(dict, 10, "score", 2, drops=2, drop_rates=lowered.append)
     ended = [evaluation.plateau(records(0.3, *[0.1] * count)).ended for count in range(7)]
@@ -88,7 +88,7 @@ def test_an_evaluation_sets_the_rates_of_what_is_trained_also_after_a_kill():
     assert ended == [False] * 6 + [True]
 
 
-def test_labels_are_learned_when_a_hundred_steps_have_little_loss_whatever_the_length_of_a_record():
+def test_labels_are_learned_after_hundred_low_loss_steps():
     losses = {
         10: 0.9,
         50: 0.9,

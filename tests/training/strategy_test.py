@@ -21,7 +21,7 @@ def test_single_and_auto_are_one_device_here():
 @pytest.mark.parametrize(
     ("gpus", "batch", "used"), [(1, 32, 1), (2, 32, 2), (3, 32, 2), (8, 12, 6), (5, 7, 1)]
 )
-def test_auto_uses_as_many_gpus_as_divide_the_batch(gpus, batch, used, monkeypatch):
+def test_auto_uses_most_gpus_dividing_the_batch(gpus, batch, used, monkeypatch):
     made = []
     names = [f"/device:GPU:{number}" for number in range(gpus)]
     monkeypatch.setattr(
@@ -46,7 +46,7 @@ def test_auto_uses_as_many_gpus_as_divide_the_batch(gpus, batch, used, monkeypat
         (5, 2, "cannot be divided among the 5 replicas of --strategy=mirrored; 5 can"),
     ],
 )
-def test_a_batch_that_replicas_do_not_divide_is_refused_with_those_that_would_do(
+def test_batch_not_divisible_by_replicas_is_refused(
     replicas, batch, why, monkeypatch
 ):
     monkeypatch.setattr(
@@ -57,7 +57,7 @@ def test_a_batch_that_replicas_do_not_divide_is_refused_with_those_that_would_do
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_a_run_gets_its_strategy_and_reproducible_kernels_if_it_asks(monkeypatch, deterministic):
+def test_run_gets_its_strategy_and_deterministic_kernels(monkeypatch, deterministic):
     """Mirrored, on the logical CPUs, where there is no GPU."""
     asked = []
     monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: asked.append(True))
@@ -67,7 +67,7 @@ def test_a_run_gets_its_strategy_and_reproducible_kernels_if_it_asks(monkeypatch
     assert bool(asked) is deterministic
 
 
-def test_a_missing_tpu_is_one_line_that_says_so():
+def test_missing_tpu_is_one_error_line():
     with pytest.raises(ConfigError, match=r"--strategy=tpu --tpu=nowhere: no TPU answers"):
         make_strategy("tpu", "nowhere")
 
@@ -106,7 +106,7 @@ def test_of_several_workers_one_is_the_chief(monkeypatch, cluster, task, chief):
 
 
 @pytest.mark.parametrize("task", [("ps", 0), ("chief", 0), ("worker", 2), ()])
-def test_a_process_that_takes_no_part_in_the_training_is_refused(monkeypatch, task):
+def test_process_outside_the_training_is_refused(monkeypatch, task):
     _in_cluster(monkeypatch, {**WORKERS, "ps": ["d:1"]}, *task)
     with pytest.raises(
         ConfigError, match="^--strategy=multiworker: the task in TF_CONFIG is {.*must be a 'chief'"
@@ -172,7 +172,7 @@ def test_a_damaged_tf_config_is_one_line(monkeypatch, text):
 @pytest.mark.parametrize(
     ("cluster", "warned"), [(WORKERS, True), ({"worker": ["a:1"]}, False), ({}, False)]
 )
-def test_a_cluster_that_the_strategy_does_not_use_is_named(monkeypatch, caplog, cluster, warned):
+def test_cluster_unused_by_the_strategy_is_named(monkeypatch, caplog, cluster, warned):
     _in_cluster(monkeypatch, cluster, "worker", 0)
     strategy_of(TrainingConfig(strategy="single"))
     assert (

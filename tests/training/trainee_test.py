@@ -121,7 +121,7 @@ def test_steps_are_those_by_hand(replicas, xla, clip, options, two_replicas):
     assert int(trainee.step.numpy()) == 3
 
 
-def test_averages_stand_in_for_the_weights_for_a_while():
+def test_averages_temporarily_replace_the_weights():
     trainee = Line(make_strategy("single"), 4, average_decay=0.9)
     steps(trainee, 2)
     weights, averages = values(trainee.trained), values(trainee.average.averages)
@@ -149,7 +149,7 @@ def loss_scale(trainee):
 
 
 @pytest.mark.slow
-def test_a_step_that_overflows_is_left_out_and_halves_the_loss_scale(two_replicas):
+def test_overflowing_step_is_skipped_and_halves_loss_scale(two_replicas):
     trainee = Line(two_replicas, 4, precision="float16", average_decay=0.9)
     trainee.loss_scale.value.assign(2.0**125)
     trainee.loss_scale.steps.assign(7)
@@ -164,7 +164,7 @@ def test_a_step_that_overflows_is_left_out_and_halves_the_loss_scale(two_replica
     assert loss_scale(trainee)[0] < 2.0**124
 
 
-def test_the_loss_scale_grows_after_many_steps_and_is_resumed(tmp_path):
+def test_loss_scale_grows_and_is_resumed(tmp_path):
     trainee, resumed = (Line(make_strategy("single"), 4, precision="float16") for _ in range(2))
     trainee.loss_scale.steps.assign(GROWTH - 2)
     steps(trainee)

@@ -48,7 +48,7 @@ def test_no_workdir_and_no_run_are_refused(tmp_path):
     refused(lambda: read_config(str(tmp_path), PretrainConfig), "holds no run")
 
 
-def test_what_was_derived_is_the_same_when_a_run_goes_on(tmp_path):
+def test_derived_settings_are_equal_after_resume(tmp_path):
     config = cli.parse(LinearConfig, [f"--workdir={tmp_path}", "--encoder=random:x"])
     first, usual, one = (
         Workdir(config, "linear"),
@@ -121,7 +121,7 @@ def test_records_end_where_they_are_damaged(config, run, tail):
         ('{"tensorf', 20, False),
     ],
 )
-def test_a_run_that_goes_on_with_another_tensorflow_says_so_once(
+def test_resume_with_another_tensorflow_is_reported_once(
     config, caplog, found, step, warned
 ):
     workdirs.warn_once.cache_clear()
@@ -155,7 +155,7 @@ def test_it_says_on_what_and_when_it_began(config, monkeypatch):
     )
 
 
-def test_only_the_chief_writes_and_no_result_is_not_finite(config, tmp_path):
+def test_only_the_chief_writes_and_results_are_finite(config, tmp_path):
     workdir = Workdir(config, "linear", chief=False)
     workdir.begin(0)
     workdir.record(1, {"loss": 1.0})
@@ -239,7 +239,7 @@ def test_checkpoints_without_flags_are_refused(config, run):
 @pytest.mark.parametrize(
     "name", ["checkpoints", "events", "run.flags", "metrics.jsonl", "result.json"]
 )
-def test_a_file_in_place_of_a_folder_and_a_folder_in_place_of_a_file_are_refused(
+def test_file_and_folder_mix_ups_are_refused(
     config, tmp_path, name
 ):
     wanted, there = ("file", "x") if "." in name else ("folder", "")
@@ -286,7 +286,7 @@ def test_too_little_memory_is_one_line(config, error):
 @pytest.mark.parametrize(
     "content", [None, "{", "[]", "{}", '{"task": "cooking"}', '{"task": ["linear"]}']
 )
-def test_no_run_of_a_known_task_is_one_line(content, tmp_path):
+def test_missing_or_unknown_task_is_one_error_line(content, tmp_path):
     if content:
         (tmp_path / "run.json").write_text(content)
     (tmp_path / "run.flags").write_text("--recipe=soup\n")

@@ -70,7 +70,7 @@ def test_keywords_are_settings_over_a_preset(tmp_path):
     assert api.preset_of("voc/detect", "pretrain") == "voc/detect"
 
 
-def test_a_comma_in_the_name_of_a_folder_makes_no_two_folders():
+def test_comma_in_folder_name_does_not_split_it():
     folders = ["a, b", "c", 'd"e,']
     found = api.settings_of(PretrainConfig, None, {"unlabelled": folders})
     assert found.data.folders == folders
@@ -135,7 +135,7 @@ def test_names_for_type_checkers_are_the_names():
         cpc_tf.pretrian  # noqa: B018
 
 
-def test_quiet_unless_asked_and_ctrl_c_is_what_python_has(capsys):
+def test_python_api_is_quiet_and_raises_keyboard_interrupt(capsys):
     for verbose in (False, True):
         with api.running(verbose):
             print("a line")
@@ -146,7 +146,7 @@ def test_quiet_unless_asked_and_ctrl_c_is_what_python_has(capsys):
         raise Stopped(signal.SIGTERM, "saved step 3")
 
 
-def test_handlers_of_signals_are_those_of_before_and_a_thread_sets_none():
+def test_signal_handlers_are_restored_and_threads_set_none():
     before, seen = signal.getsignal(signal.SIGTERM), []
 
     def train():

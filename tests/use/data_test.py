@@ -81,7 +81,7 @@ def test_the_table_can_be_given_back_as_labels(listed, tmp_path):
     )
 
 
-def test_splits_in_a_folder_of_the_same_name_have_the_classes_of_a_training(listed, tmp_path):
+def test_nested_split_folders_have_the_training_classes(listed, tmp_path):
     """As Kaggle has them, with images of no class in one of the splits."""
     files = {
         f"seg_{split}/seg_{split}/{name}": own

@@ -99,7 +99,7 @@ def test_features_of_folder_come_from_the_cache(done, encoder, folder, monkeypat
     assert again.broken == found.broken
 
 
-def test_pictures_of_12_bits_are_scaled_by_the_card(encoder, folder, tmp_path):
+def test_12_bit_images_are_scaled_by_the_card(encoder, folder, tmp_path):
     shutil.copytree(encoder, tmp_path / "hub")
     card = json.loads((tmp_path / "hub/encoder.json").read_text())
     (tmp_path / "hub/encoder.json").write_text(json.dumps({**card, "levels": [0, 4080]}))
@@ -148,7 +148,7 @@ def test_the_drawings(done):
         assert any(name in line for line in told)
 
 
-def test_pictures_whose_names_cannot_be_drawn_are_told_apart_on_the_sheet(
+def test_images_with_undrawable_names_are_numbered_on_sheet(
     tmp_path, monkeypatch, caplog
 ):
     for name in ("\u0623.png", "\u0628.png"):

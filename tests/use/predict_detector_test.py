@@ -60,7 +60,7 @@ def found(model, folder, tmp_path_factory):
     return out, predict(PredictConfig(model, str(folder), f"{out}/boxes.csv", **options))
 
 
-def test_boxes_are_in_pixels_of_the_picture_as_shown(found):
+def test_boxes_are_in_displayed_image_pixels(found):
     out, records = found
     boxes = {record.file: [box[2:] for box in record.boxes] for record in records}
     assert boxes == {
@@ -81,7 +81,7 @@ def test_boxes_are_in_pixels_of_the_picture_as_shown(found):
 
 
 @pytest.mark.slow
-def test_weaker_boxes_are_left_out_and_a_model_in_python_keeps_its_least_score(
+def test_boxes_below_the_least_score_are_dropped(
     model, folder, tmp_path
 ):
     loaded = cpc_tf.Model(model, least_score=0.1)
@@ -95,7 +95,7 @@ def test_weaker_boxes_are_left_out_and_a_model_in_python_keeps_its_least_score(
     assert len(cpc_tf.predict(loaded, folder / "3.png")[0].boxes) == 1
 
 
-def test_the_score_that_the_detector_recommends_is_the_default_of_files_and_drawings(
+def test_recommended_score_is_the_default_threshold(
     model, folder, tmp_path
 ):
     path = tmp_path / "detector"
@@ -167,7 +167,7 @@ def test_ids_of_true_boxes(tmp_path):
         formats.read_ids(str(path), ["0.png"], types.SimpleNamespace(class_names=["cat"]))
 
 
-def test_categories_of_a_model_from_coco_keep_their_ids():
+def test_coco_model_categories_keep_their_ids():
     model = types.SimpleNamespace(
         class_names=["square", "bar", "new"], category_ids={"bar": 44, "square": 1}
     )
@@ -278,14 +278,14 @@ def test_the_drawings(found, folder):
     assert (out / "sheet.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_boxes_on_a_tile_are_where_the_object_is():
+def test_boxes_on_a_thumbnail_match_the_object():
     """An image twice as wide as high, on a square tile."""
     record = Detected("x", 100, 200, (Box("a", 0.9, 0, 100, 50, 200),))
     (box,) = run.on_thumbnail(record)
     assert box[2:] == (40, 80, 80, 160)
 
 
-def test_a_box_of_less_than_a_pixel_is_drawn():
+def test_box_smaller_than_a_pixel_is_drawn():
     styles = run.styles(["a", "\U0010ffff"])
     assert styles["\U0010ffff"].name == "class 1"  # no font has this letter
     drawn = run.boxes_on(

@@ -37,7 +37,7 @@ def disk():
 
 
 @pytest.mark.parametrize("room", [0, 17, 80, 120])
-def test_a_full_disk_is_one_line_wherever_it_fills(tmp_path, disk, room):
+def test_full_disk_at_any_byte_is_one_line(tmp_path, disk, room):
     config, part = PredictConfig("m", output=f"{tmp_path}/p.csv"), tmp_path / "p.csv.part"
 
     def write():
@@ -57,7 +57,7 @@ def test_a_full_disk_is_one_line_wherever_it_fills(tmp_path, disk, room):
     assert (tmp_path / "p.csv").read_bytes()[:room] == left
 
 
-def test_a_full_disk_behind_standard_output_is_one_line(monkeypatch):
+def test_full_disk_on_standard_output_is_one_line(monkeypatch):
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
         with pytest.raises(
@@ -66,7 +66,7 @@ def test_a_full_disk_behind_standard_output_is_one_line(monkeypatch):
             formats._print("a\n")
 
 
-def test_a_bucket_gets_the_whole_file_at_the_end(tmp_path):
+def test_bucket_gets_the_whole_file_at_the_end(tmp_path):
     (tmp_path / "list.txt").write_text("0.jpg\n1.jpg\n2.jpg\n")
     config = PredictConfig(model="m", pictures=f"{tmp_path}/list.txt", output="ram://bucket/p.csv")
     predict(config, model=Knows())

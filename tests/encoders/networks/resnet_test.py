@@ -67,7 +67,7 @@ def test_convolution_weights(name, millions, feature_dim):
 @pytest.mark.parametrize(
     ("norm", "order"), [("layer", "pre"), ("channel", "post"), ("batch", "post"), ("none", "pre")]
 )
-def test_serves_patches_and_whole_images_with_the_same_weights(order, norm, tiny_encoder):
+def test_patches_and_whole_images_share_weights(order, norm, tiny_encoder):
     settings = EncoderConfig(encoder="small", norm=norm, block_order=order)
     assert make_encoder(dataclasses.replace(settings, output_stack=1))(_images(1)).shape == [1, 8]
     encoder = make_encoder(settings)
@@ -84,7 +84,7 @@ def test_serves_patches_and_whole_images_with_the_same_weights(order, norm, tiny
 
 
 @pytest.mark.parametrize("norm", ["layer", "channel", "batch"])
-def test_a_latent_depends_on_its_own_patch_alone_but_with_batch_norm_in_training(
+def test_latents_depend_on_own_patch_without_batch_norm(
     norm, tiny_encoder
 ):
     encoder = make_encoder(EncoderConfig(encoder="small", norm=norm))
@@ -122,7 +122,7 @@ def test_recomputation_is_still_there_after_xlas_optimizations(one_block):
 
 
 @pytest.mark.slow
-def test_recomputed_batch_norm_gives_the_same_weights_and_statistics(one_block):
+def test_recomputed_batch_norm_gives_equal_weights_and_statistics(one_block):
     """The running statistics follow those of the batch in the first pass alone."""
     values, convolutions = [], []
     for recompute in (False, True):
