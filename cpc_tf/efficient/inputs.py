@@ -114,31 +114,7 @@ def choose_labels(
         count = per_class or int(Fraction(str(fraction)) * len(shuffled) + Fraction(1, 2))
         chosen.append(shuffled[:count])
     seen = np.sort(np.concatenate(chosen))
-
-    # Each class must have some.
-    for number, name in enumerate(class_names):
-        has = labels[:, number] > 0.5 if multi_label else labels == number
-        have = int(has.sum())
-        count = int(has[seen].sum())
-        if not have:
-            raise ConfigError(
-                f"--split: class {name} has no examples there, so it cannot be learned"
-            )
-        if not count:
-            flag = "label_fraction"
-            value = fraction
-            if per_class:
-                flag = "labels_per_class"
-                value = per_class
-            more = "say more"
-            if not multi_label:
-                least = math.ceil(5e5 / have) / 1e6
-                more = f"the least that gives one is {least:g}, or say --labels_per_class=1"
-            raise ConfigError(
-                flag, value, f"leaves none of the {have} labels of class {name}; {more}"
-            )
-        if count < per_class and not multi_label:
-            raise ConfigError("labels_per_class", per_class, f"class {name} has only {have}")
+    _refuse_missing_classes(labels, seen, class_names, config)
 
     # What is held out.
     group_of = np.arange(len(labels)) if group_of is None else group_of
@@ -152,6 +128,34 @@ def choose_labels(
     if not config.held_out or not enough:
         return Labels(seen, None, None, fraction)
     return Labels(seen, seen[~is_held_out], seen[is_held_out], fraction)
+
+
+def _refuse_missing_classes(
+    labels: np.ndarray, seen: np.ndarray, class_names: tuple[str, ...], config: LabelsConfig
+) -> None:
+    """Raises ConfigError if a class has no label, or fewer than --labels_per_class, among those that are seen."""
+    multi_label = labels.ndim == 2
+    per_class = config.labels_per_class
+    for number, name in enumerate(class_names):
+        has = labels[:, number] > 0.5 if multi_label else labels == number
+        have, count = int(has.sum()), int(has[seen].sum())
+        if not have:
+            raise ConfigError(
+                f"--split: class {name} has no examples there, so it cannot be learned"
+            )
+        if not count:
+            flag, value = "label_fraction", config.label_fraction
+            if per_class:
+                flag, value = "labels_per_class", per_class
+            more = "say more"
+            if not multi_label:
+                least = math.ceil(5e5 / have) / 1e6
+                more = f"the least that gives one is {least:g}, or say --labels_per_class=1"
+            raise ConfigError(
+                flag, value, f"leaves none of the {have} labels of class {name}; {more}"
+            )
+        if count < per_class and not multi_label:
+            raise ConfigError("labels_per_class", per_class, f"class {name} has only {have}")
 
 
 def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:
