@@ -168,7 +168,9 @@ def write(
 
 
 def _photos(classes: int) -> Iterator[tuple]:
-    """Yields a photograph for each class; their number is small, so that they come again and again."""
+    """Yields a photograph for each class; their number is small, so that they come again and
+    again.
+    """
     from cpc_tf.data import photos
 
     regions = photos.regions("train")

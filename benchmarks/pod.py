@@ -65,7 +65,9 @@ class _Extended(tpu_strategy.TPUExtended):
 
 
 class _Replica(tpu_strategy._TPUReplicaContext):
-    """A replica whose number is known when the program runs; it has the only copy of each variable."""
+    """A replica whose number is known when the program runs; it has the only copy of each
+    variable.
+    """
 
     @property
     def replica_id_in_sync_group(self) -> tf.Tensor:

@@ -26,7 +26,9 @@ def read(path: pathlib.Path) -> list[Record]:
 
 
 def add(path: pathlib.Path, record: Record) -> None:
-    """Writes a record, in place of an older one of the step on the chip; one line each, for diffs."""
+    """Writes a record, in place of an older one of the step on the chip; one line each, for
+    diffs.
+    """
     key = (record["step"], record["chip"])
     found = {(other["step"], other["chip"]): other for other in read(path)} | {key: record}
     lines = ",\n".join(json.dumps(found[key]) for key in sorted(found))

@@ -78,7 +78,9 @@ def write(module: str, directory: str) -> list[str]:
 
 
 def _example(spec: tf.TensorSpec, side: int) -> tf.Tensor:
-    """Returns a grey image as an input of a signature: [1, side, side, 3], or bytes of a file [1]."""
+    """Returns a grey image as an input of a signature: [1, side, side, 3], or bytes of a file
+    [1].
+    """
     grey = np.full([1, side, side, 3], 128, np.uint8)
     if spec.dtype == tf.string:
         return tf.reshape(tf.io.encode_png(grey[0]), [1])

@@ -178,7 +178,9 @@ def result_of_ended(workdir: str, task: str) -> dict[str, Any]:
 
 
 def read_intensity_range(workdir: str) -> tuple[float, float] | None:
-    """The values that became 0 and 255 in the run's images of more than 8 bits; None: it had none."""
+    """The values that became 0 and 255 in the run's images of more than 8 bits; None: it had
+    none.
+    """
     path = os.path.join(workdir, "levels.json")
     levels = read_json(path).get("levels") if tf.io.gfile.exists(path) else None
     return tuple(levels) if levels else None

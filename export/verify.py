@@ -187,7 +187,9 @@ def compare_classifier(got: Arrays, reference: Reference) -> dict[str, float]:
 
 
 def compare_detector(got: Arrays, reference: Reference) -> dict[str, float]:
-    """Compares detections of any score, the threshold of the call, and the signature with the call."""
+    """Compares detections of any score, the threshold of the call, and the signature with the
+    call.
+    """
     names = reference.outputs["names/classes"]
     least_score = reference.outputs["least_score"]
     if _texts(got["names/classes"]) != names.tolist():

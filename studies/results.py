@@ -91,7 +91,9 @@ def study_table(name: str) -> str:
 
 
 def origin(found: Sequence[dict], study: str, only: str = "", over: str = "") -> str:
-    """The command, the records, the processors and the days of some figures; `over`: a key of OVER."""
+    """The command, the records, the processors and the days of some figures; `over`: a key of
+    OVER.
+    """
     days = sorted({record["date"] for record in found})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     processors = ", ".join(sorted({record["machine"].rpartition(", ")[2] for record in found}))

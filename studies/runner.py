@@ -92,7 +92,9 @@ def pretrained(folder: str, preset: str, more: Command) -> list[tuple[Command, s
 
 
 def linear(folder: str, more: Command, name: str = "linear") -> tuple[Command, str]:
-    """The step that classifies on the SavedModel in FOLDER/hub, without baselines, in FOLDER/NAME."""
+    """The step that classifies on the SavedModel in FOLDER/hub, without baselines, in
+    FOLDER/NAME.
+    """
     command = [
         "cpc_tf.linear",
         *more,

@@ -271,7 +271,9 @@ def test_run_keeps_its_data_and_finishes_only_once(
 def test_resume_on_two_devices_equals_one_device(
     case, run_whole, tmp_path, two_replicas, monkeypatch
 ):
-    """Of each objective and phase tests/training/contract_test.py compares two replicas with one."""
+    """Of each objective and phase tests/training/contract_test.py compares two replicas with
+    one.
+    """
     whole = run_whole(case)
     monkeypatch.setattr("cpc_tf.training.session.strategy_of", lambda *_: two_replicas)
     for module, rows in (

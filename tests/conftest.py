@@ -128,7 +128,9 @@ def four_replicas():
 
 
 def make_tiny(monkeypatch):
-    """Makes 'small' smaller still, 16 wide: one block of each kind, traced and compiled in seconds."""
+    """Makes 'small' smaller still, 16 wide: one block of each kind, traced and compiled in
+    seconds.
+    """
     stacks = (networks.Stack(1, 4, 8, 1), networks.Stack(1, 4, 16, 2))
     tiny = networks.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
     monkeypatch.setitem(networks.ARCHITECTURES, "small", tiny)

@@ -58,9 +58,7 @@ def uninterrupted(room):
     return f"{room}/uninterrupted"
 
 
-def test_interrupted_run_resumes_bit_for_bit(
-    room, uninterrupted
-):
+def test_interrupted_run_resumes_bit_for_bit(room, uninterrupted):
     words, checkpoints = _words(room, "stopped"), room / "stopped/checkpoints"
     process = processes.start(*words)
     processes.wait_for(process, "steps of")

@@ -196,11 +196,9 @@ def _become(connection: int, stdout: int, stderr: int) -> None:
     for number, output in ((1, stdout), (2, stderr)):
         os.dup2(output, number)
         os.close(output)
-    sys.stdin, sys.stdout, sys.stderr = (
-        open(0),
-        open(1, "w"),
-        open(2, "w", buffering=1),
-    )  # noqa: SIM115 its own
+    sys.stdin = open(0)  # noqa: SIM115 its own
+    sys.stdout = open(1, "w")  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1)  # noqa: SIM115
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)

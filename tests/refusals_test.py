@@ -275,7 +275,9 @@ def case(command, flags, message, file=b""):
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
-    """A function that puts paths in place of the names of folders in a text; and the path of FILE."""
+    """A function that puts paths in place of the names of folders in a text; and the path of
+    FILE.
+    """
     root = tmp_path_factory.mktemp("refusals")
 
     @functools.cache

@@ -183,7 +183,9 @@ def run_pytest(name: str, options: Sequence[str]) -> int:
 
 
 def run_forked(functions: Mapping[str, Callable[[], int]], room: str) -> Iterator[Ended]:
-    """Calls each function in a process of its own, one a core at a time; yields them as they end."""
+    """Calls each function in a process of its own, one a core at a time; yields them as they
+    end.
+    """
     waiting, running = list(functions.items()), {}
     try:
         while waiting or running:

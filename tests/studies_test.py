@@ -348,9 +348,7 @@ def test_two_processes_do_each_run_once(room):
     (["A", "A"], None, 0, [([0, 2], "0"), ([1], "1")]),
     (["A", "A"], "5,7", 1, [([0, 1, 2], "5")]),
 ])  # fmt: skip
-def test_concurrent_runs_get_own_gpu_or_core(
-    names, chosen, most, wanted, monkeypatch
-):
+def test_concurrent_runs_get_own_gpu_or_core(names, chosen, most, wanted, monkeypatch):
     monkeypatch.setattr(runner.devices, "gpu_names", lambda: names)
     monkeypatch.setattr(runner.devices, "cores", lambda: [0, 1, 2])
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -366,9 +364,7 @@ def _given(monkeypatch, **values):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiny_encoder")
-def test_read_off_holds_out_every_third_image(
-    tmp_path, monkeypatch, capsys
-):
+def test_read_off_holds_out_every_third_image(tmp_path, monkeypatch, capsys):
     train, test = read_off.held_out((10 * np.arange(7), np.arange(7)))
     assert [x.tolist() for x in (*train, *test)] == [
         [0, 10, 30, 40, 60],

@@ -1,1 +1,3 @@
-"""Hooks of mkdocs.yml, which build the documentation site from docs/ and the settings: `make site`."""
+"""Hooks of mkdocs.yml, which build the documentation site from docs/ and the settings: `make
+site`.
+"""

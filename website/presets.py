@@ -11,7 +11,9 @@ _RULER = "|---|---|\n"
 
 
 def page() -> str:
-    """Returns the page: what is written by hand, then each preset with its header's first sentence."""
+    """Returns the page: what is written by hand, then each preset with its header's first
+    sentence.
+    """
     by_hand, _, _ = PAGE.read_text().partition(_RULER)
     rows = [f"| `{name}.flags` | {cli.preset_header(name).what} |\n" for name in cli.preset_names()]
     return by_hand + _RULER + "".join(rows)

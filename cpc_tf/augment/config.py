@@ -12,7 +12,9 @@ from cpc_tf.core.settings import ConfigError, Settings, setting
 
 @dataclasses.dataclass(frozen=True)
 class AugmentConfig(Settings):
-    """The augmentation of each patch: appendix A steps 1-4, and the earlier policies of figure 3."""
+    """The augmentation of each patch: appendix A steps 1-4, and the earlier policies of
+    figure 3.
+    """
 
     augment: str = setting(
         "full",

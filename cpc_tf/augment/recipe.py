@@ -203,7 +203,9 @@ def _engine(name: str):
 
 
 def _reference(patches: tf.Tensor, recipe: Recipe) -> tf.Tensor:
-    """Applies a recipe operation by operation, in the order of appendix A; each one returns uint8."""
+    """Applies a recipe operation by operation, in the order of appendix A; each one returns
+    uint8.
+    """
 
     def step(name: str, chosen: tf.Tensor, *fields: tf.Tensor) -> tf.Tensor:
         index = tf.where(chosen)  # [M, 1]

@@ -255,7 +255,9 @@ def _add(
     key_of, of_file = _images(data, file, split, content, find)
 
     # The objects of its images.
-    strange, unknown, masks = [], [], []
+    strange = []
+    unknown = []
+    masks = []
     for thing in content["annotations"]:
         image_id = _text(thing.get("image_id"))
         category_id = _text(thing.get("category_id"))
@@ -303,19 +305,23 @@ def _images(
     content: Mapping[str, list[dict[str, Any]]],
     find: _Finder,
 ) -> tuple[dict[str, str], dict[str, Annotation]]:
-    """Returns {id of an image: its key, or its file name if it is not there} and {key: an empty annotation}."""
+    """Returns {id of an image: its key, or its file name if it is not there} and {key: an empty
+    annotation}.
+    """
     key_of: dict[str, str] = {}
     of_file: dict[str, Annotation] = {}
     named: dict[str, tuple[str, str]] = {}  # {key: its first (file_name, id)}
     for image in content["images"]:
-        name, number = _text(image.get("file_name", "")), _text(image.get("id"))
+        name = _text(image.get("file_name", ""))
+        number = _text(image.get("id"))
         key = find.key(name, os.path.dirname(file), split)
         first_name, first_number = named.setdefault(key or name, (name, number))
         if first_number != number:
             called = name if first_name == name else f"{first_name} and {name}"
             raise ConfigError(
-                f"{data.flag}: in {file} the images of the ids {first_number} and {number} are one file, {called}; "
-                "give each picture its own file_name, with its folder if names repeat, or remove one of the two"
+                f"{data.flag}: in {file} the images of the ids {first_number} and {number} are one"
+                f" file, {called}; give each image its own file_name, with its folder if names"
+                " repeat, or remove one of the two"
             )
         if key_of.setdefault(number, key or name) != (key or name):
             pair = f"{named[key_of[number]][0]} and {name}"

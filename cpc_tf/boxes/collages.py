@@ -116,7 +116,9 @@ def _background(part, random):
 
 
 def _paste(image, things, first, random):
-    """Pastes objects onto the image, the first one of class `first`, and returns them as features."""
+    """Pastes objects onto the image, the first one of class `first`, and returns them as
+    features.
+    """
     taken = []
     objects = []
     for number in range(int(random.integers(1, _MOST_OBJECTS, endpoint=True))):

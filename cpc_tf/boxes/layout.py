@@ -242,7 +242,9 @@ def _annotation_files(kind: str, root: str, image_keys: Mapping[str, str]) -> li
 
 
 def delimiter_of(path: str) -> str:
-    """Returns what separates the cells of a table of boxes, by its header; '' if the file is none."""
+    """Returns what separates the cells of a table of boxes, by its header; '' if the file is
+    none.
+    """
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             beginning = file.read(_LONGEST_HEADER).decode("utf-8-sig", "replace")

@@ -93,7 +93,9 @@ class DetectionSource(Examples):
         return np.arange(self.num_examples)
 
     def sizes(self) -> Sizes:
-        """Returns the sizes of all images and objects; reads the images, but does not decode them."""
+        """Returns the sizes of all images and objects; reads the images, but does not decode
+        them.
+        """
         examples = self.ordered().map(
             lambda example: (image_size(example["encoded"]), example["boxes"])
         )

@@ -162,7 +162,9 @@ def _number(text):
 
 
 def _texts(root: str, images: Mapping[str, str]) -> list[str]:
-    """Returns the text files that are annotations: with the name of an image, or among such files."""
+    """Returns the text files that are annotations: with the name of an image, or among such
+    files.
+    """
     texts = walk.files(root, (".txt",))
     beside = {os.path.dirname(image) for image in images.values()} - {""}
 

@@ -33,7 +33,9 @@ class Accuracy(NamedTuple):
     at_random: bool
 
     def score(self, kind: LabelKind, labels: np.ndarray) -> dict[str, Any]:
-        """Returns the scores of the tested examples, with an interval in which a group counts once."""
+        """Returns the scores of the tested examples, with an interval in which a group counts
+        once.
+        """
         tested = self.tested
         return kind.score(
             self.validated.logits[tested], labels[tested], self.groups[tested], logistic.INFLATION

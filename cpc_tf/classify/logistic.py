@@ -302,7 +302,9 @@ class _Space:
 
 
 def _principal_axes(standard: np.ndarray) -> np.ndarray:
-    """Returns the first principal axes of standardized features [N, D], at most DIRECTIONS: [D, R]."""
+    """Returns the first principal axes of standardized features [N, D], at most DIRECTIONS:
+    [D, R].
+    """
     is_wide = standard.shape[0] < standard.shape[1]
     gram = standard @ standard.T if is_wide else standard.T @ standard
     size = len(gram)

@@ -135,7 +135,9 @@ class Library:
         return path
 
     def load(self):
-        """Returns the module of the library's operations, built first if needed. Raises BuildError."""
+        """Returns the module of the library's operations, built first if needed. Raises
+        BuildError.
+        """
         path = self.build()
         try:
             module = tf.load_op_library(str(path))

@@ -220,7 +220,9 @@ def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
 
 
 def all_leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
-    """Yields what `leaves` does, and then the settings that only other values of its CHOICE bring."""
+    """Yields what `leaves` does, and then the settings that only other values of its CHOICE
+    bring.
+    """
     names = set()
     for each in (config_class, *map(config_class.having, config_class.choices())):
         for owner, field in leaves(each):
@@ -274,7 +276,9 @@ def replace(config: Any, **values: Any) -> Any:
 
 
 def to_flagfile(config: Settings) -> str:
-    """Returns a flag file of all settings: later changes of defaults do not change a recorded run."""
+    """Returns a flag file of all settings: later changes of defaults do not change a recorded
+    run.
+    """
     values = flatten(config).items()
     return "".join(
         f"--{name}={str(value).lower() if isinstance(value, bool) else value}\n"

@@ -258,7 +258,9 @@ def range_of_records(
 
 
 def measured(files: Iterable[tf.Tensor]) -> IntensityRange:
-    """Returns the intensity range of encoded images, without the outermost thousandth at both ends."""
+    """Returns the intensity range of encoded images, without the outermost thousandth at both
+    ends.
+    """
     random = np.random.default_rng(0)
     samples = [np.zeros(0, np.float32)]
     for encoded in files:
@@ -328,7 +330,9 @@ def content(path: str) -> bytes:
 
 
 def digest(path: str, last: int | None = None) -> str:
-    """Returns the SHA-256 of a file, or of its last bytes. Raises ConfigError if it cannot be read."""
+    """Returns the SHA-256 of a file, or of its last bytes. Raises ConfigError if it cannot be
+    read.
+    """
     hashed = hashlib.sha256()
     with _reading(path) as file:
         if last is not None:

@@ -168,7 +168,9 @@ def strata(table: Table, splits: Sequence[str]) -> np.ndarray:
 
 
 def _tops(table, rows, base):
-    """Returns the class folder of each row, which lies in `base`, str [rows]; '' if there is none."""
+    """Returns the class folder of each row, which lies in `base`, str [rows]; '' if there is
+    none.
+    """
     parts = [name[len(base) :].partition("/") for name in table.names[rows]]
     tops = [top if slash and not names.is_unlabelled(top) else "" for top, slash, _ in parts]
     return np.array(tops, object)

@@ -256,7 +256,9 @@ def _decode_png(encoded, intensity_range):
 
 
 def _decode_bmp(encoded):
-    """Decodes a BMP of 24 or 32 bits: TensorFlow takes indices into a palette for shades of grey."""
+    """Decodes a BMP of 24 or 32 bits: TensorFlow takes indices into a palette for shades of
+    grey.
+    """
 
     def number(place, dtype):
         return tf.io.decode_raw(tf.strings.substr(encoded, place, dtype.size), dtype)[0]

@@ -1,4 +1,6 @@
-"""Labels of images in a CSV file with a file and its class in each row, and which images it means."""
+"""Labels of images in a CSV file with a file and its class in each row, and which images it
+means.
+"""
 
 from __future__ import annotations
 
@@ -488,7 +490,9 @@ def _columns_of(path, lines):
     """Returns the delimiter of a table and its columns."""
 
     def places(titles, usual):
-        """Returns where titles of one of several sets are: of the first set of which any is there."""
+        """Returns where titles of one of several sets are: of the first set of which any is
+        there.
+        """
         for names_of_set in usual:
             found = [place for place, title in enumerate(titles) if title in names_of_set]
             if found:

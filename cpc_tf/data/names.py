@@ -119,7 +119,9 @@ def is_doubtful(name: str) -> bool:
 
 
 def kinds_within(name: str) -> set[str]:
-    """Returns the kinds of split that single words of a name mean: {'test'} for `my_test_pictures`."""
+    """Returns the kinds of split that single words of a name mean: {'test'} for
+    `my_test_pictures`.
+    """
     words = re.split(r"[\W\d_]+", unicodedata.normalize("NFKC", name).casefold())
     return {_KINDS[word] for word in words if word in _KINDS}
 

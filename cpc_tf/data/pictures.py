@@ -57,7 +57,9 @@ class Pictures:
 
     @functools.cached_property
     def read(self) -> list[int]:
-        """The indices of the files that are read: the others are too large, see `walk.most_bytes`."""
+        """The indices of the files that are read: the others are too large, see
+        `walk.most_bytes`.
+        """
         return np.flatnonzero(walk.stats("", self.paths)[:, 0] < MOST_BYTES).tolist()
 
     @functools.cached_property

@@ -94,7 +94,9 @@ def pixels(data: bytes, intensity_range: tuple[float, float] | None) -> np.ndarr
 
 
 def values(data: bytes) -> np.ndarray:
-    """Returns the stored values of a TIFF of more than 8 bits, as it is shown: float32 [H, W, 3]."""
+    """Returns the stored values of a TIFF of more than 8 bits, as it is shown: float32 [H, W,
+    3].
+    """
     with contextlib.suppress(Exception):
         image = _open(data)
         if image.mode in ("RGB", "RGBA"):
@@ -175,7 +177,9 @@ def _bits(image: ImageFile.ImageFile) -> int:
 
 
 def _sixteen_bit_colours(data: bytes) -> np.ndarray:
-    """As `values`. Pillow keeps one byte of two: the upper one, in the byte order that it is told."""
+    """As `values`. Pillow keeps one byte of two: the upper one, in the byte order that it is
+    told.
+    """
     planes = {}
     for order in "LB":
         image = _open(data)

@@ -265,7 +265,9 @@ def _read(pieces, label, size, dataset):
     paths, skips, takes = zip(*pieces)
 
     def batches(number):
-        """Gives (number of the piece, lengths of some records, labels of those that belong to it)."""
+        """Gives (number of the piece, lengths of some records, labels of those that belong to
+        it).
+        """
         records = tf.data.TFRecordDataset(tf.gather(paths, number), buffer_size=_READ_BUFFER)
         skip = tf.gather(tf.constant(skips, tf.int64), number)
         records = records.take(skip + tf.gather(tf.constant(takes, tf.int64), number))

@@ -41,5 +41,7 @@ class DataRef(NamedTuple):
 
     @property
     def builder(self) -> str:
-        """The name of a dataset without its version, e.g. 'mnist' or 'voc/2007'; '' for a folder."""
+        """The name of a dataset without its version, e.g. 'mnist' or 'voc/2007'; '' for a
+        folder.
+        """
         return "" if self.kind else self.path.partition(":")[0]

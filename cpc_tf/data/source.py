@@ -1,4 +1,6 @@
-"""The interface of all datasets: encoded images in an order that is a function of (seed, counter)."""
+"""The interface of all datasets: encoded images in an order that is a function of (seed,
+counter).
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ class SplitInfo(NamedTuple):
 
 
 class Examples(abc.ABC):
-    """A dataset of any kind: `stream` and `ordered` give dicts with a `counter`, int64, and more."""
+    """A dataset of any kind: `stream` and `ordered` give dicts with a `counter`, int64, and
+    more.
+    """
 
     num_examples: int
     class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
@@ -117,7 +121,9 @@ class Examples(abc.ABC):
         return decode.decode(encoded, least_side, self.intensity_range)
 
     def described(self) -> str:
-        """Returns counts and a digest, which other files, labels or names of classes would change."""
+        """Returns counts and a digest, which other files, labels or names of classes would
+        change.
+        """
         text = f"{self.inventory()['digest']} {self.intensity_range}"
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         return f"{self.num_examples:,} images, {len(self.class_names)} classes, digest {digest}"
@@ -170,7 +176,9 @@ class Examples(abc.ABC):
         return []
 
     def damaged(self) -> list[str]:
-        """Reads all files of records; returns the paths of those that cannot be read to their ends."""
+        """Reads all files of records; returns the paths of those that cannot be read to their
+        ends.
+        """
         return []
 
 

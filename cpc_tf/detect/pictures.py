@@ -1,4 +1,6 @@
-"""Figures of a test: precision over recall of each class, and images with true and detected boxes."""
+"""Figures of a test: precision over recall of each class, and images with true and detected
+boxes.
+"""
 
 from __future__ import annotations
 

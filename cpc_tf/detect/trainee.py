@@ -83,7 +83,9 @@ def build_detector(
 
 
 def _rest(config: DetectConfig, features: LoadedEncoder) -> Rest:
-    """Returns what follows --backbone_endpoint in the encoder. Raises ConfigError if nothing does."""
+    """Returns what follows --backbone_endpoint in the encoder. Raises ConfigError if nothing
+    does.
+    """
     backbone = config.detector.backbone
     encoder = features.encoder
     rest = encoder.after(backbone.backbone_endpoint) if isinstance(encoder, Network) else None

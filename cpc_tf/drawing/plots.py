@@ -229,7 +229,9 @@ def drawable(names: tuple[str, ...], kind: str) -> tuple[str, ...]:
 
 
 def families(texts: Iterable[str]) -> list[str]:
-    """Returns families of installed fonts that have the letters which Matplotlib's own font lacks."""
+    """Returns families of installed fonts that have the letters which Matplotlib's own font
+    lacks.
+    """
     return list(dict.fromkeys(filter(None, map(_family, map(_missing, texts)))))
 
 

@@ -133,20 +133,25 @@ def choose_labels(
 def _refuse_missing_classes(
     labels: np.ndarray, seen: np.ndarray, class_names: tuple[str, ...], config: LabelsConfig
 ) -> None:
-    """Raises ConfigError if a class has no label, or fewer than --labels_per_class, among those that are seen."""
+    """Raises ConfigError if a class has no label, or fewer than --labels_per_class, among those
+    that are seen.
+    """
     multi_label = labels.ndim == 2
     per_class = config.labels_per_class
     for number, name in enumerate(class_names):
         has = labels[:, number] > 0.5 if multi_label else labels == number
-        have, count = int(has.sum()), int(has[seen].sum())
+        have = int(has.sum())
+        count = int(has[seen].sum())
         if not have:
             raise ConfigError(
                 f"--split: class {name} has no examples there, so it cannot be learned"
             )
         if not count:
-            flag, value = "label_fraction", config.label_fraction
+            flag = "label_fraction"
+            value = config.label_fraction
             if per_class:
-                flag, value = "labels_per_class", per_class
+                flag = "labels_per_class"
+                value = per_class
             more = "say more"
             if not multi_label:
                 least = math.ceil(5e5 / have) / 1e6

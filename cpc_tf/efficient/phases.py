@@ -114,7 +114,9 @@ class ClassifierPhases(PhasedRun):
         return {"parameters": encoder + self._counted} if encoder else {}
 
     def on_all_labels(self) -> ClassifierPhases:
-        """Returns the same phases with inputs whose 'chosen' images are all, those of the test too."""
+        """Returns the same phases with inputs whose 'chosen' images are all, those of the
+        test too.
+        """
         made = copy.copy(self)
         made.inputs = self.inputs.with_test()
         return made
@@ -164,7 +166,9 @@ class ClassifierPhases(PhasedRun):
             )
 
     def _remember(self, config: EfficientConfig) -> None:
-        """Keeps the weights of a new encoder and the shape of its maps, which is traced only here."""
+        """Keeps the weights of a new encoder and the shape of its maps, which is traced only
+        here.
+        """
         with self._strategy.scope():
             self._weights = self.encoder.get_weights()
             self._maps = self.encoder.map_shape(config.images.image_size)

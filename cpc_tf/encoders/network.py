@@ -65,7 +65,9 @@ class Network(keras.Model):
     def call(
         self, images: tf.Tensor, training: bool = False, every: bool = False
     ) -> tf.Tensor | dict[str, tf.Tensor]:
-        """Images [N, H, W, 3] in [0, 1] -> features [N, feature_dim], float32, or `every` endpoint."""
+        """Images [N, H, W, 3] in [0, 1] -> features [N, feature_dim], float32, or `every`
+        endpoint.
+        """
         found = self.endpoints(images, training)
         return found if every else found["features"]
 

@@ -217,7 +217,9 @@ def _as_layer(module: Any, text: str, trainable: bool, **options: Any) -> hub.Ke
 
 @contextlib.contextmanager
 def refused(text: str, what: str) -> Iterator[None]:
-    """Re-raises whatever TensorFlow raises as a ConfigError: '--encoder=TEXT: WHAT (the reason)'."""
+    """Re-raises whatever TensorFlow raises as a ConfigError: '--encoder=TEXT: WHAT (the
+    reason)'.
+    """
     try:
         yield
     except RunEnded:
@@ -232,7 +234,9 @@ def refused(text: str, what: str) -> Iterator[None]:
 
 
 def trace(function: Callable[[tf.Tensor], Any], side: int) -> Any:
-    """Traces a function of images, which creates its variables, and returns its symbolic outputs."""
+    """Traces a function of images, which creates its variables, and returns its symbolic
+    outputs.
+    """
     spec = tf.TensorSpec([None, side, side, 3], tf.float32)
     return tf.function(function, autograph=False).get_concrete_function(spec).structured_outputs
 

@@ -44,7 +44,9 @@ def effective_count(groups: np.ndarray) -> float:
 
 
 def percent(share: float, of: int) -> str:
-    """Returns a share of so many as percent without the sign: one decimal, none of fewer than 100."""
+    """Returns a share of so many as percent without the sign: one decimal, none of fewer than
+    100.
+    """
     return f"{100 * share:.{int(of >= 100)}f}"
 
 
@@ -56,7 +58,9 @@ def whole_percents(low: float, high: float) -> tuple[int, int]:
 
 
 def interval_text(share: float, of: float) -> str:
-    """Returns the interval of a share of so many independent images as text in percent: '43 to 82'."""
+    """Returns the interval of a share of so many independent images as text in percent: '43
+    to 82'.
+    """
     low, high = whole_percents(*interval(share * of, of))
     return f"{low} to {high}"
 
@@ -110,7 +114,9 @@ class ClassCount(NamedTuple):
 
     @property
     def recall(self) -> float | None:
-        """Fraction of its images that are predicted to be of it; None if the test has none of it."""
+        """Fraction of its images that are predicted to be of it; None if the test has none of
+        it.
+        """
         return self.right / self.tested if self.tested else None
 
     @property

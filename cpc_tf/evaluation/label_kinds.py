@@ -99,7 +99,9 @@ class LabelKind(abc.ABC):
         return [f"note: {caution}"] if caution else []
 
     def remarks(self, result: Mapping[str, Any]) -> list[str]:
-        """Returns lines of text on the classes of a result.json, if it has them, and the `caution`."""
+        """Returns lines of text on the classes of a result.json, if it has them, and the
+        `caution`.
+        """
         counted = [count for count in counts.class_counts(result) if count.tested]
         of_classes = self.of_classes(counted) if counted else []
         return [*of_classes, *self.of_frequencies(result, counted), *self.caution(result)]

@@ -59,7 +59,9 @@ class Predictions(NamedTuple):
 
 
 def read_predictions(table: str, class_names: Sequence[str]) -> Predictions | None:
-    """Returns what `predictions_csv` wrote of images with one label; None if it is no such table."""
+    """Returns what `predictions_csv` wrote of images with one label; None if it is no such
+    table.
+    """
     numbers = {name: number for number, name in enumerate(class_names)}
     try:
         rows = list(

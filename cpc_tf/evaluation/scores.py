@@ -90,7 +90,9 @@ def score(
 
 
 def pieces(count: int) -> list[slice]:
-    """Returns slices of so many rows: logits of a million images in float64 do not fit into memory."""
+    """Returns slices of so many rows: logits of a million images in float64 do not fit into
+    memory.
+    """
     return [slice(start, start + _PIECE) for start in range(0, max(count, 1), _PIECE)]
 
 

@@ -138,7 +138,9 @@ def shares_of(
     others: Gallery | None = None,
     strength: float = logistic.USUAL,
 ) -> np.ndarray:
-    """Returns `Guesses.shares` of all images, or of `others`, by a classifier of the labelled ones."""
+    """Returns `Guesses.shares` of all images, or of `others`, by a classifier of the labelled
+    ones.
+    """
     classifier = logistic.fit(_examples(gallery, given), strength)
     logits = np.concatenate([classifier.logits(block) for block in (others or gallery).blocks()])
     return expit(logits) if given.labels.ndim > 1 else probabilities(logits).astype(np.float32)

@@ -206,7 +206,9 @@ def serve(page: Page, port: int) -> Server:
 
 
 class Server(ThreadedWSGIServer):
-    """A thread for each connection, but no more than `_CONNECTIONS`: who opens many gets no answer."""
+    """A thread for each connection, but no more than `_CONNECTIONS`: who opens many gets no
+    answer.
+    """
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)

@@ -26,7 +26,9 @@ from cpc_tf.training.config import (
 
 @dataclasses.dataclass(frozen=True)
 class ProbeConfig(Settings):
-    """Appendix B: the frozen encoder's patch grid, batch norm, 1x1 convolution, mean of the logits."""
+    """Appendix B: the frozen encoder's patch grid, batch norm, 1x1 convolution, mean of the
+    logits.
+    """
 
     encoder: str = setting(
         "",

@@ -371,7 +371,9 @@ def card_of(config: LinearConfig) -> EncoderCard:
 
 
 def table(results: dict[str, dict]) -> str:
-    """Returns the scores as lines of text, chance at the end; below, remarks on the first result."""
+    """Returns the scores as lines of text, chance at the end; below, remarks on the first
+    result.
+    """
     first = next(iter(results.values()))
     kind = label_kinds.of_result(first)
     classes = first["num_classes"]

@@ -1,4 +1,6 @@
-"""The table of objectives, and CPC's settings: what is known of one before TensorFlow is imported."""
+"""The table of objectives, and CPC's settings: what is known of one before TensorFlow is
+imported.
+"""
 
 from __future__ import annotations
 

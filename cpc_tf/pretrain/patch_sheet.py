@@ -45,7 +45,9 @@ def write_once(config: PretrainConfig, source: Source) -> None:
 
 
 def choose(config: PretrainConfig, source: Source) -> np.ndarray:
-    """Returns the image of a source, among CANDIDATES, in which one sees most; see `whole_image`."""
+    """Returns the image of a source, among CANDIDATES, in which one sees most; see
+    `whole_image`.
+    """
     every = max(1, min(source.num_examples, FURTHEST) // CANDIDATES)
     batches = pipeline.plain_images(source, _uncropped(config), 1, every=every).take(CANDIDATES)
     return max((batch["image"][0] for batch in batches.as_numpy_iterator()), key=_structure)

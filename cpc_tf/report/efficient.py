@@ -77,7 +77,9 @@ def interpolated(
 
 
 class Curves(NamedTuple):
-    """The curves of all methods on a dataset, and the two that are compared; {} if there is none."""
+    """The curves of all methods on a dataset, and the two that are compared; {} if there is
+    none.
+    """
 
     all: Sequence[Curve]
     ours: Curve
@@ -299,7 +301,9 @@ def _of_phase(point: ComparedMethod, phase: str, metric: str) -> Spread | None:
 def _over_fractions(
     name: str, values: Mapping[float, Any], stack: Stack = NO_STACK, **about: str
 ) -> dict[Any, Any]:
-    """Returns a row with a value for each fraction of the labels, and the networks and their size."""
+    """Returns a row with a value for each fraction of the labels, and the networks and their
+    size.
+    """
     network, millions = stack
     return {"Labels": name, **values, "Network": network, "Weights, millions": millions, **about}
 

@@ -91,7 +91,9 @@ class ComparedMethod(NamedTuple):
 
     @property
     def network(self) -> str:
-        """Its encoder and a classifier with blocks, of three layers each: 'ResNet-161 + ResNet-33'."""
+        """Its encoder and a classifier with blocks, of three layers each: 'ResNet-161 +
+        ResNet-33'.
+        """
         counts = {run.get("head_blocks") for run in self.runs}
         blocks = counts.pop() if len(counts) == 1 else 0
         return " + ".join(
@@ -107,7 +109,9 @@ class ComparedMethod(NamedTuple):
         return NO_STACK if len(counts) > 1 or None in counts else (self.network, counts.pop() / 1e6)
 
     def by(self, key: Callable[[Run], float]) -> dict[float, ComparedMethod]:
-        """Returns {value of the key: the method with the runs that have it}, in increasing order."""
+        """Returns {value of the key: the method with the runs that have it}, in increasing
+        order.
+        """
         groups: dict[float, list[Run]] = {}
         for run in self.runs:
             groups.setdefault(key(run), []).append(run)

@@ -168,7 +168,9 @@ def _accuracy(run: Run, tested: int, compared: Sequence[Run]) -> dict[str, Any]:
 
 
 def _interval(run: Run, figure: str) -> tuple[float, float]:
-    """Returns the ends of the 95 % interval of a run's figure; the figure twice if there is none."""
+    """Returns the ends of the 95 % interval of a run's figure; the figure twice if there is
+    none.
+    """
     share = run[figure]
     count = label_kinds.independent(run)
     return counts.interval(share * count, count) if count and figure == "top1" else (share, share)

@@ -1,4 +1,6 @@
-"""What the report shows of pre-training: patches as the encoder saw them, and how each run trained."""
+"""What the report shows of pre-training: patches as the encoder saw them, and how each run
+trained.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ _TEMPLATES = jinja2.Environment(
 
 
 def sentences(template: str, facts: dict[str, Any]) -> list[str]:
-    """Returns the lines of TEMPLATE.txt.jinja, with the facts in their places, that are not empty."""
+    """Returns the lines of TEMPLATE.txt.jinja, with the facts in their places, that are not
+    empty.
+    """
     lines = _TEMPLATES.get_template(f"{template}.txt.jinja").render(facts).splitlines()
     return [line.strip() for line in lines if line.strip()]

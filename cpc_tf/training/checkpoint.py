@@ -136,7 +136,9 @@ class Checkpoints:
                 tf.io.gfile.rmtree(path) if tf.io.gfile.isdir(path) else tf.io.gfile.remove(path)
 
     def drop_after(self, step: int) -> None:
-        """Removes the checkpoints after `step`: the damaged ones, once a run resumes from `step`."""
+        """Removes the checkpoints after `step`: the damaged ones, once a run resumes from
+        `step`.
+        """
         for later in self.steps():
             if later > step:
                 self._remove(later)

@@ -91,7 +91,9 @@ def adam(rate: Rate, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 
 
 
 class FusedAdam(keras.optimizers.Adam):
-    """Keras' Adam with one operation per variable instead of twenty; same results and checkpoints."""
+    """Keras' Adam with one operation per variable instead of twenty; same results and
+    checkpoints.
+    """
 
     def apply_gradients(self, *args, **kwargs):
         self._shared = None

@@ -1,4 +1,6 @@
-"""On what, of which commit and versions, and when a run was made: for its run.json and result.json."""
+"""On what, of which commit and versions, and when a run was made: for its run.json and
+result.json.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A session of a run: its directory is locked and its devices are set up, on all processes alike."""
+"""A session of a run: its directory is locked and its devices are set up, on all processes
+alike.
+"""
 
 from __future__ import annotations
 

@@ -320,7 +320,9 @@ def yolo(record: Detected, number_of: Mapping[str, int], scores: bool = False) -
 
 
 def yolo_names(class_names: Sequence[str]) -> dict[str, str]:
-    """Returns the files with the names of the classes in the order of their numbers, {name: text}."""
+    """Returns the files with the names of the classes in the order of their numbers, {name:
+    text}.
+    """
     names = dict(enumerate(map(escaped, class_names)))
     described = yaml.safe_dump({"names": names}, allow_unicode=True, sort_keys=False)
     return {"classes.txt": name_lines(class_names), "data.yaml": described}

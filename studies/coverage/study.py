@@ -25,7 +25,9 @@ FOLDERS = {
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
-    """A run for each set of images and kind of labels, the kinds in the order of their importance."""
+    """A run for each set of images and kind of labels, the kinds in the order of their
+    importance.
+    """
     found = []
     for kind in LABELS:
         for name in SETS:
@@ -45,7 +47,9 @@ def runs(places: runner.Places) -> list[runner.Run]:
 
 
 def keep(result: dict, path: str) -> dict:
-    """Returns what a record keeps of a result: for each number of labels the means over the draws."""
+    """Returns what a record keeps of a result: for each number of labels the means over the
+    draws.
+    """
     del path
     rows = []
     for each in NUMBERS:
@@ -56,7 +60,9 @@ def keep(result: dict, path: str) -> dict:
 
 
 def summary(draws: Sequence[dict]) -> dict:
-    """Returns how many intervals held the truth, and the mean of stated, true and their difference."""
+    """Returns how many intervals held the truth, and the mean of stated, true and their
+    difference.
+    """
     sound = [draw for draw in draws if draw["stated"] is not None]
     if not sound:
         return {"draws": 0}

@@ -42,7 +42,9 @@ def runs(places: runner.Places) -> list[runner.Run]:
 
 
 def top1(record: dict) -> float:
-    """Top-1 on what the encoder saw: one channel at a time, if the classifier was tested so, too."""
+    """Top-1 on what the encoder saw: one channel at a time, if the classifier was tested so,
+    too.
+    """
     return record.get("by_channel", record)["top1"]
 
 

@@ -1,4 +1,6 @@
-"""The ways from data to a figure: presets in order, whose headers have the commands and the cost."""
+"""The ways from data to a figure: presets in order, whose headers have the commands and the
+cost.
+"""
 
 from __future__ import annotations
 

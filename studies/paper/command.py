@@ -36,7 +36,9 @@ TABLES = {"1": "Table 1", "2": "Table 2", "3": "Table 3", "4": "Table 4", "fig3"
 
 
 class Step(NamedTuple):
-    """A command, with the flags that it is given, and the file that it writes last; '' of a report."""
+    """A command, with the flags that it is given, and the file that it writes last; '' of a
+    report.
+    """
 
     words: Sequence[str]
     made: str = ""
@@ -133,7 +135,9 @@ def steps(chain: Chain, work: str = "runs", seed: int = 0, also: Sequence[str] =
 
 
 def _fractions(command: str, fractions: Sequence[float]) -> list[str]:
-    """A command for each of these fractions of the labels, in a folder of its own, if it takes one."""
+    """A command for each of these fractions of the labels, in a folder of its own, if it
+    takes one.
+    """
     given = re.search(r"--label_fraction=(\S+)", command)
     if not given or not fractions:
         return [command]
@@ -148,7 +152,9 @@ def unique(found: Iterable[Step]) -> list[Step]:
 
 
 def listing(todo: Sequence[Step]) -> str:
-    """Each step with its state, then what the presets of those that are not done say of their cost."""
+    """Each step with its state, then what the presets of those that are not done say of their
+    cost.
+    """
     lines = [f"{step.state:6} cpc-tf {shlex.join(step.words)}" for step in todo]
     presets: dict[str, int] = {}
     for step in todo:
@@ -173,7 +179,9 @@ def _preset(step: Step) -> str:
 
 
 def carry_out(todo: Sequence[Step]) -> None:
-    """Does the steps that are not done. Ends the program where one fails: the same command goes on."""
+    """Does the steps that are not done. Ends the program where one fails: the same command
+    goes on.
+    """
     for number, step in enumerate(todo, 1):
         if step.state == "done":
             continue
@@ -243,7 +251,9 @@ def ours(section: str, name: str, results: Sequence[dict]) -> str:
 
 
 def main(table: str, row: str, work: str, seeds: int, also: Sequence[str], dry_run: bool) -> None:
-    """Lists, does and shows the runs of the rows that are named. Raises ConfigError, see `chosen`."""
+    """Lists, does and shows the runs of the rows that are named. Raises ConfigError, see
+    `chosen`.
+    """
     rows = chosen(table, row)
     for each in also:
         of = each.rpartition(":--")[0]

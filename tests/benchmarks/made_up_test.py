@@ -1,4 +1,6 @@
-"""The made-up ImageNet and VOC 2007: they have the layout of the real ones, and sources open them."""
+"""The made-up ImageNet and VOC 2007: they have the layout of the real ones, and sources open
+them.
+"""
 
 import collections
 

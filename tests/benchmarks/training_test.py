@@ -71,9 +71,7 @@ def test_images_that_fit_are_a_power_of_two():
     assert [memory.fit(gb * 1e9, 2e9, 1e9) for gb in (2, 3, 4, 10)] == [0, 0, 1, 4]
 
 
-def test_preset_program_and_its_variable_bytes(
-    tmp_path, tiny_encoder, monkeypatch
-):
+def test_preset_program_and_its_variable_bytes(tmp_path, tiny_encoder, monkeypatch):
     monkeypatch.setattr(memory, "OF_DATASET", 300)
     words = [
         "--dataset=photos",

@@ -1,4 +1,6 @@
-"""Images with boxes in VOC's, COCO's and YOLO's formats: their files, and what is read from them."""
+"""Images with boxes in VOC's, COCO's and YOLO's formats: their files, and what is read from
+them.
+"""
 
 import json
 
@@ -97,7 +99,9 @@ def contents(source):
 
 
 def cats(name, count=1):
-    """What `contents` says of an image with so many boxes, each a little wider than the one before."""
+    """What `contents` says of an image with so many boxes, each a little wider than the one
+    before.
+    """
     return name, ours(count), ["cat"] * count, [False] * count
 
 

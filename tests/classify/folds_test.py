@@ -85,7 +85,9 @@ def test_parts_before_one_camera_are_different_pictures():
 
 
 def test_features_that_differ_by_rounding_tell_nothing():
-    """Row 8: ten files with the same pixels, features that depend on the place in a batch by 6e-8."""
+    """Row 8: ten files with the same pixels, features that depend on the place in a batch by
+    6e-8.
+    """
     random = np.random.default_rng(0)
     features = (1 + 6e-8 * random.normal(size=[10, 50])).astype(np.float32)
     examples = Examples(features, np.arange(10) % 2, np.arange(10), 2)

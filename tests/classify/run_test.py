@@ -99,9 +99,7 @@ def test_learning_curve_has_all_arms_with_equal_draws(run, data):
     assert (data / "run/curve.png").read_bytes()[1:4] == b"PNG"
 
 
-def test_more_labels_retrain_without_encoding_images_again(
-    run, data, monkeypatch, tmp_path
-):
+def test_more_labels_retrain_without_encoding_images_again(run, data, monkeypatch, tmp_path):
     directory = tmp_path / "run"
     shutil.copytree(data / "run", directory)
     lines = (data / "labels.csv").read_text().replace(

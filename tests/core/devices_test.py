@@ -66,9 +66,7 @@ def test_the_line_names_the_devices_that_are_used(names, used, line, machine, mo
     )
 
 
-def test_run_starts_with_device_line_and_warnings(
-    tmp_path, machine, caplog, capsys, monkeypatch
-):
+def test_run_starts_with_device_line_and_warnings(tmp_path, machine, caplog, capsys, monkeypatch):
     """Of a driver that is not used, and of a precision that the processor emulates."""
     machine()
     (tmp_path / "cpuinfo").write_text("flags : avx2\n")
@@ -96,9 +94,7 @@ def test_run_starts_with_device_line_and_warnings(
     ("fpu avx avx2", "GPU", "bfloat16", False),
     (None, "CPU", "bfloat16", False),  # not x86, or not Linux
 ])  # fmt: skip
-def test_emulated_precision_is_warned_about(
-    flags, kind, precision, warned, tmp_path, monkeypatch
-):
+def test_emulated_precision_is_warned_about(flags, kind, precision, warned, tmp_path, monkeypatch):
     if flags:
         (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: {flags}\n")
     monkeypatch.setattr(devices, "_CPUINFO", f"{tmp_path}/cpuinfo")

@@ -1,4 +1,6 @@
-"""Folders as people have them: without a test, with a table of labels, with images that have none."""
+"""Folders as people have them: without a test, with a table of labels, with images that have
+none.
+"""
 
 import numpy as np
 import pytest

@@ -206,9 +206,7 @@ def test_path_to_another_folder_matches_no_image(tmp_path):
 @pytest.mark.parametrize(
     ("first", "label", "title"), [("what", "kind", "what"), ("what", "x", ""), ("9.jpg", "y", "")]
 )
-def test_first_line_is_header_if_class_is_unique(
-    first, label, title
-):
+def test_first_line_is_header_if_class_is_unique(first, label, title):
     table = labels.Content({first: (label,), "1.jpg": ("x",)}, {"1.jpg": "p1"}, first)
     found = labels.match("t", table, NAMES)
     assert found[:4] == ({"1.jpg": ("x",)}, [] if title else [first], {"1.jpg": "p1"}, title)

@@ -1,4 +1,6 @@
-"""Batches of views: shapes, replay, hosts, evaluation; files that are damaged or change meanwhile."""
+"""Batches of views: shapes, replay, hosts, evaluation; files that are damaged or change
+meanwhile.
+"""
 
 import itertools
 import os
@@ -94,9 +96,7 @@ def crop_of(example, counter=None):
     ("view", "geometry", "expected"),
     [(GRID, MIRRORED, patches_of), (RandomSizedCrop(), WHOLE, crop_of)],
 )
-def test_views_follow_the_stream_with_their_own_counter(
-    source, view, geometry, expected
-):
+def test_views_follow_the_stream_with_their_own_counter(source, view, geometry, expected):
     config = AugmentConfig(augment="small_patches", augment_engine="reference")  # quickly traced
     plain, changed = (
         batches(source, 2, geometry, view, augmentation) for augmentation in (NONE, config)

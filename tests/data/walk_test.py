@@ -147,9 +147,7 @@ def test_folders_that_cannot_be_read(root, warnings, unreadable, refused):
 
 
 @pytest.mark.usefixtures("checked")
-def test_unopenable_file_ends_the_run_without_being_cached(
-    root, cache, refused
-):
+def test_unopenable_file_ends_the_run_without_being_cached(root, cache, refused):
     data = DataConfig(dataset=f"folder:{root}", data_dir=cache)
     found = splits.read(data)
     (root / found.names[0]).rename(root / "aside")  # between listing and check

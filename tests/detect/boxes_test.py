@@ -200,7 +200,9 @@ def inputs(count, classes):
 
 
 def by_definition(logits, deltas, proposals, valid, size, config):
-    """(score, label, box) of one image, best first: every class on its own, then the best of all."""
+    """(score, label, box) of one image, best first: every class on its own, then the best of
+    all.
+    """
     p = np.exp(logits - logits.max(-1, keepdims=True))
     p /= p.sum(-1, keepdims=True)
     found = []

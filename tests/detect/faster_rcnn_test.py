@@ -104,7 +104,9 @@ def test_compiled_inference_equals_uncompiled(model):
 
 @pytest.mark.slow
 def test_the_encoders_own_stack_is_the_head(monkeypatch):
-    """Of a region that is the whole map, pooled cell by cell, it makes the encoder's own features."""
+    """Of a region that is the whole map, pooled cell by cell, it makes the encoder's own
+    features.
+    """
     make_tiny(monkeypatch)
     head = {"region_head": "encoder", "region_pool": 8, "region_reduce": 6, "region_points": 1}
     config = replace(

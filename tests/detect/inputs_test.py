@@ -68,7 +68,9 @@ def test_canvas_fits_the_given_area_scale():
 
 
 def test_objects_as_shown():
-    """An image of twice the size is shown as large; the test shows two thirds of the largest area."""
+    """An image of twice the size is shown as large; the test shows two thirds of the largest
+    area.
+    """
     found = inputs.object_sizes(replace(CANVAS, area_scale=528 * 704 / 450_000), SIZES)
     np.testing.assert_allclose(found, 1.1 * np.sqrt(2 / 3) * np.array([40, 100, 100, 100]))
 

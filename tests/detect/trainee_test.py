@@ -142,9 +142,7 @@ def grown(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("kind", "factor"), [("", 1 / 3), ("graph:", 1)])
-def test_grown_kernels_are_normalized_only_in_our_network(
-    kind, factor, grown, caplog
-):
+def test_grown_kernels_are_normalized_only_in_our_network(kind, factor, grown, caplog):
     path, encoder = grown
     kernels = [layer.kernel for layer, _ in encoder.normalized()]
     detector = build_detector(replace(SMALL, encoder=f"{kind}{path}", precision="bfloat16"), 3)

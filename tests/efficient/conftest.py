@@ -6,7 +6,9 @@ from tests import samples
 
 @pytest.fixture(scope="module", autouse=True)
 def _networks_of_one_block():
-    """Networks are no subject here. A step of 'tiny' and 'small' is traced in a third of the time."""
+    """Networks are no subject here. A step of 'tiny' and 'small' is traced in a third of the
+    time.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for name, inside in (("tiny", 8), ("small", 16)):
             stacks = (networks.Stack(1, inside, 128, 2),)

@@ -111,9 +111,7 @@ def test_no_fraction_has_pictures_of_the_validation_split(
 
 
 @pytest.mark.slow
-def test_self_training_resumes_after_any_kill(
-    folder, tmp_path
-):
+def test_self_training_resumes_after_any_kill(folder, tmp_path):
     more = [
         "--propagation=self_training",
         "--labels_per_class=2",

@@ -67,17 +67,13 @@ def test_interval_of_a_test_counts_each_group_once():
         (FINE_TUNED, 25_000, 12_712, 25),
     ],
 )
-def test_evaluations_are_spaced_in_epochs_at_least_four(
-    phase, longest, images, wanted
-):
+def test_evaluations_are_spaced_in_epochs_at_least_four(phase, longest, images, wanted):
     config = replace(EfficientConfig(), batch_size=512, finetune_look_steps=1)
     assert phases.evaluate_every(config, phase, longest, images) == wanted
 
 
 @pytest.mark.slow
-def test_fine_tuning_trials_start_from_the_same_weights(
-    folder, tmp_path, monkeypatch
-):
+def test_fine_tuning_trials_start_from_the_same_weights(folder, tmp_path, monkeypatch):
     here = [
         f"--dataset=folder:{folder}",
         f"--workdir={tmp_path}/run",

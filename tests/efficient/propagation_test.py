@@ -249,9 +249,7 @@ FLAGS = """
 
 
 @pytest.mark.slow
-def test_unlabelled_folder_is_added_and_unchosen_labels_unread(
-    folder, tmp_path
-):
+def test_unlabelled_folder_is_added_and_unchosen_labels_unread(folder, tmp_path):
     more = samples.write_pictures(tmp_path / "more", {"some": 3})
     data = [f"--labelled={folder}", f"--unlabelled={more}", f"--data_dir={tmp_path}/cache"]
     config = cli.parse(EfficientConfig, [*FLAGS, *data, f"--workdir={tmp_path}/run"])

@@ -310,9 +310,7 @@ def test_the_same_command_again_prints_the_result(finished, folder, hub_dir, cap
 
 
 @pytest.mark.slow
-def test_pixel_baseline_converges_with_the_best_network(
-    folder, tmp_path
-):
+def test_pixel_baseline_converges_with_the_best_network(folder, tmp_path):
     flags = [
         "--backbone=tiny,small",
         "--patience=1",
@@ -331,9 +329,7 @@ def test_pixel_baseline_converges_with_the_best_network(
 
 
 @pytest.mark.slow
-def test_converged_classifier_resumes_and_fine_tunes_best_evaluation(
-    folder, hub_dir, tmp_path
-):
+def test_converged_classifier_resumes_and_fine_tunes_best_evaluation(folder, hub_dir, tmp_path):
     flags = [
         "--patience=1",
         "--train_steps=18",
@@ -399,9 +395,7 @@ def test_one_label_per_class_skips_the_search(folder, tmp_path, capsys, monkeypa
 
 
 @pytest.mark.slow
-def test_single_frozen_classifier_is_calibrated_and_extendable(
-    folder, tmp_path, caplog, capsys
-):
+def test_single_frozen_classifier_is_calibrated_and_extendable(folder, tmp_path, caplog, capsys):
     """On a third-party encoder that XLA cannot compile, and that has no variables to fine-tune."""
     tf.saved_model.save(modules.NotForXla(), str(tmp_path / "theirs"))
     flags = [
@@ -423,9 +417,7 @@ def test_single_frozen_classifier_is_calibrated_and_extendable(
 
 
 @pytest.mark.slow
-def test_stop_at_loss_resumes_with_more_labels(
-    folder, hub_dir, tmp_path, monkeypatch, capsys
-):
+def test_stop_at_loss_resumes_with_more_labels(folder, hub_dir, tmp_path, monkeypatch, capsys):
     def saving(checkpoints, *arguments, save=Checkpoints.save, **options):
         save(checkpoints, *arguments, **options)
         path = tmp_path / "killed"
@@ -469,9 +461,7 @@ def multi_label(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_multi_label_results_report_no_accuracy(
-    multi_label, tmp_path, capsys, monkeypatch
-):
+def test_multi_label_results_report_no_accuracy(multi_label, tmp_path, capsys, monkeypatch):
     result = efficient(multi_label)
     out = capsys.readouterr().out
     of_test = (

@@ -1,4 +1,6 @@
-"""encoder.json: written, read again, and what is wrong with it said by key; what --encoder names."""
+"""encoder.json: written, read again, and what is wrong with it said by key; what --encoder
+names.
+"""
 
 import dataclasses
 import json

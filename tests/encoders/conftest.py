@@ -42,7 +42,9 @@ def ours(tmp_path_factory):
 
 
 def write_theirs(path, call, images=(None, None, None, 3)):
-    """Writes a third-party module, which does this with images of this shape; returns the function."""
+    """Writes a third-party module, which does this with images of this shape; returns the
+    function.
+    """
     module = tf.Module()
     module.__call__ = tf.function(
         call, input_signature=[tf.TensorSpec(images, tf.float32)], autograph=False

@@ -160,9 +160,7 @@ def test_endpoints_of_our_module(ours, endpoint, kind):
     ("kind", "endpoint", "update"),
     [("", "latents", True), ("", "feature_map", False), ("graph:", "feature_map", True)],
 )
-def test_gradients_reach_every_variable_of_our_module(
-    ours, endpoint, update, kind
-):
+def test_gradients_reach_every_variable_of_our_module(ours, endpoint, update, kind):
     maps = maps_of(kind + ours[0], endpoint, update_statistics=update)
     assert len(maps.trainable_variables) == len(ours[1].trainable_variables)
     before = [v.numpy() for v in maps.non_trainable_variables]
@@ -209,9 +207,7 @@ def test_unused_recompute_and_precision_are_reported(ours, caplog):
         )
 
 
-def test_third_party_batch_norm_per_device_is_reported(
-    ours, two_replicas, caplog, monkeypatch
-):
+def test_third_party_batch_norm_per_device_is_reported(ours, two_replicas, caplog, monkeypatch):
     said = "each device uses the statistics of its own images"
     monkeypatch.setattr(third_party.hub, "load", functools.cache(third_party.hub.load))
     with two_replicas.scope():

@@ -1,4 +1,6 @@
-"""`python -m tests.encoders.norm_threads COUNT FILE` writes a native layer norm by so many threads."""
+"""`python -m tests.encoders.norm_threads COUNT FILE` writes a native layer norm by so many
+threads.
+"""
 
 import sys
 

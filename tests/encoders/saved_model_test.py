@@ -26,9 +26,7 @@ def write(path, act=lambda: tf.no_op()):
     return str(path)
 
 
-def test_graph_with_file_access_is_refused_before_running(
-    tmp_path, monkeypatch, caplog
-):
+def test_graph_with_file_access_is_refused_before_running(tmp_path, monkeypatch, caplog):
     acting = write(
         tmp_path / "acting",
         lambda: tf.io.write_file(f"{tmp_path}/written", tf.io.read_file("/etc/hostname")),

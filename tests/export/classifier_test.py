@@ -82,9 +82,7 @@ def test_it_predicts_as_the_run_on_few_labels(root, source, files, encoder, phas
     assert ("trained on all 40\nlabels, those of split `val` too" in found.readme) is refitted
 
 
-def test_predictions_equal_those_of_the_linear_run(
-    root, source, files, tmp_path
-):
+def test_predictions_equal_those_of_the_linear_run(root, source, files, tmp_path):
     path, tested = linear_run(root, "ours", "--nobaselines", "--augment=v1")
     found = made(path, part="all")
     check(found.module, files, tested(source))

@@ -1,4 +1,6 @@
-"""The exported detector: what it finds is what the run's detector finds, in the image's own pixels."""
+"""The exported detector: what it finds is what the run's detector finds, in the image's own
+pixels.
+"""
 
 import json
 

@@ -58,9 +58,7 @@ def test_chosen_weights_and_step(pretrained):
         ),
     ],
 )
-def test_export_is_verified_and_names_no_local_folder(
-    exported, kind, measured, summary
-):
+def test_export_is_verified_and_names_no_local_folder(exported, kind, measured, summary):
     """In a fresh process. Nothing is left to fill in, either."""
     output, done = exported(kind)
     card, text = json.loads(read(output, f"{kind}.json")), read(output, "README.md")
@@ -161,7 +159,9 @@ def test_the_readmes_code_runs(exported, capsys):
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked")
 def test_old_version_encoder_is_exported_again(hub_dir, tmp_path):
-    """Its values, card and README stay; calls check pixels, and the page says how it is used today."""
+    """Its values, card and README stay; calls check pixels, and the page says how it is used
+    today.
+    """
     old, new, page = str(tmp_path / "old"), str(tmp_path / "new"), read(hub_dir, "README.md")
     shutil.copytree(hub_dir, old)
     before, use, after = re.split(r"(\n## Use\n.*?)(?=\n## Licence)", page, flags=re.DOTALL)
@@ -243,17 +243,17 @@ def test_failed_check_leaves_nothing(of_linear, tmp_path, monkeypatch):
 
 def test_interrupted_export_is_removed_and_existing_output_kept(tmp_path):
     output = tmp_path / "hub"
-    with (
+    with (  # noqa: PT012
         pytest.raises(KeyboardInterrupt),
         written_aside(str(output), "output") as directory,
-    ):  # noqa: PT012
+    ):
         open(os.path.join(directory, "half"), "w").close()
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
-    with (
+    with (  # noqa: PT012
         pytest.raises(NotWritten, match="cannot be written"),
         written_aside(str(output), "output"),
-    ):  # noqa: PT012
+    ):
         output.mkdir()
         (output / "precious").write_text("mine")
     assert os.listdir(tmp_path) == ["hub"]

@@ -49,7 +49,9 @@ def test_versions(models, tmp_path):
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Answers by `signatures`, in columns, as https://www.tensorflow.org/tfx/serving/api_rest says."""
+    """Answers by `signatures`, in columns, as https://www.tensorflow.org/tfx/serving/api_rest
+    says.
+    """
 
     def do_POST(self):
         assert self.path == "/v1/models/mine:predict"

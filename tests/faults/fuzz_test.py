@@ -20,9 +20,7 @@ def test_damaged_input_is_read_or_refused(name, tmp_path):
     assert attack.tried(name) == CASES[name]
 
 
-def test_fuzz_cases_are_deterministic_and_failures_are_found(
-    tmp_path, monkeypatch
-):
+def test_fuzz_cases_are_deterministic_and_failures_are_found(tmp_path, monkeypatch):
     monkeypatch.setattr(TARGETS["annotations"], "check", lambda self, data: 1 / 0)
     attack = Attack(tmp_path, seed=0, names=["annotations"])
     attack.next()

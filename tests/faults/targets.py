@@ -260,7 +260,9 @@ class Tables(Target):
 
 
 class Flags(Target):
-    """cli.parse: settings that run.flags repeats. From the command line, and from a file of flags."""
+    """cli.parse: settings that run.flags repeats. From the command line, and from a file of
+    flags.
+    """
 
     def __init__(self, room):
         super().__init__(room)

@@ -115,9 +115,7 @@ def test_a_class_is_there_under_another_spelling(session, other):
     assert session.rename("p", "cat", "Cat")["class"] == "Cat"
 
 
-def test_equivalent_class_names_are_reported_until_joined(
-    config, opened
-):
+def test_equivalent_class_names_are_reported_until_joined(config, opened):
     with open(config.labels, "w") as file:
         file.write("file,label\nblue/1.png,sea  lion\nblue/2.png,sea lion\n")
     session = Session(config, opened)
@@ -128,9 +126,7 @@ def test_equivalent_class_names_are_reported_until_joined(
     assert session.rename("p", "sea  lion", "sea lion")["remarks"] == []
 
 
-def test_deleted_images_leave_page_while_table_stays_usable(
-    session, folder, config
-):
+def test_deleted_images_leave_page_while_table_stays_usable(session, folder, config):
     shown = session.next(24)["pictures"]
     give(session, shown[:12])
     for picture in shown[10:14]:

@@ -175,9 +175,7 @@ def of_card(folder, augment, changes, *flags):
         (["--augment=full", "--augment_changes=grey=0"], AugmentConfig("full", "grey=0")),
     ],
 )
-def test_classifiers_use_the_augmentation_of_the_encoder(
-    tmp_path, flags, wanted
-):
+def test_classifiers_use_the_augmentation_of_the_encoder(tmp_path, flags, wanted):
     config = of_card(tmp_path, "v1", "jitter=0", *flags)
     assert [augment_of(settings) for settings in classifiers(config).values()] == [wanted] * 3
 
@@ -247,9 +245,7 @@ def made_grey(folder):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiny_encoder")
-def test_grey_trained_encoder_ignores_colour(
-    tmp_path, capsys, caplog, monkeypatch
-):
+def test_grey_trained_encoder_ignores_colour(tmp_path, capsys, caplog, monkeypatch):
     colour = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})
     places = [
         f"--dataset=folder:{colour}",

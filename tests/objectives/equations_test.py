@@ -85,7 +85,9 @@ def pretrained(name, **settings):
 
 
 def values(layer):
-    """Place -> value of the variables, in which the order of a network that is not trained differs."""
+    """Place -> value of the variables, in which the order of a network that is not trained
+    differs.
+    """
     places = (
         layer.get_weight_paths()
         if isinstance(layer, keras.Model)

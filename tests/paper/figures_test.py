@@ -1,4 +1,6 @@
-"""The gains that the paper prints follow from its accuracies, by a rule coarser than interpolation."""
+"""The gains that the paper prints follow from its accuracies, by a rule coarser than
+interpolation.
+"""
 
 import pytest
 

@@ -46,9 +46,7 @@ def module(tmp_path_factory):
     return str(path), network
 
 
-def test_replicas_and_averages_start_from_the_initial_module(
-    module, two_replicas
-):
+def test_replicas_and_averages_start_from_the_initial_module(module, two_replicas):
     """Of one that was not recomputed, too: that makes no other network."""
     path, network = module
     images = tf.random.stateless_uniform([2, 16, 16, 3], [0, 0])

@@ -1,4 +1,6 @@
-"""The smallest pre-training run: two steps in one direction on photographs of 24 px, a grid of 5x5."""
+"""The smallest pre-training run: two steps in one direction on photographs of 24 px, a grid
+of 5x5.
+"""
 
 from cpc_tf.core.settings import replace
 from cpc_tf.pretrain.config import PretrainConfig

@@ -37,13 +37,13 @@ def test_cells():
     assert [percent(0.01), percent(0.125), percent(1.0)] == ["1 %", "12.5 %", "100 %"]
     gains = [Gain(5.65), Gain(5.0), Gain(12.3), Gain(0.5), Gain(9.97), Gain(2.0, "more than")]
     assert [text(x) for x in gains] == [
-        "5.7×",
-        "5×",
-        "12×",
-        "0.5×",
-        "10×",
-        "more than 2×",
-    ]  # noqa: RUF001
+        "5.7×",  # noqa: RUF001
+        "5×",  # noqa: RUF001
+        "12×",  # noqa: RUF001
+        "0.5×",  # noqa: RUF001
+        "10×",  # noqa: RUF001
+        "more than 2×",  # noqa: RUF001
+    ]
 
 
 def test_table_file_is_unrounded_without_empty_columns():

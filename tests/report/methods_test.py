@@ -154,9 +154,7 @@ def test_plateau_length_is_no_setting_but_maximum_is():
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_runs_with_different_settings_are_different_methods(
-    task, tmp_path
-):
+def test_runs_with_different_settings_are_different_methods(task, tmp_path):
     fields = {field.name: field.metadata for _, field in leaves(TASKS[task].config)}
     for name, metadata in fields.items():
         runs = [

@@ -1,4 +1,6 @@
-"""The binary: from a directory of runs to a page that needs nothing else, whatever the runs hold."""
+"""The binary: from a directory of runs to a page that needs nothing else, whatever the runs
+hold.
+"""
 
 import csv
 import datetime

@@ -184,8 +184,7 @@ def test_datasets_of_one_page_have_distinct_names():
         "photos": "photos",
         "photos/15200": "photos",
         "folder:/data/sets/birds/": "birds",
-        "voc/2007": "voc/2007",
-        # fmt: skip
+        "voc/2007": "voc/2007",  # fmt: skip
         "folder:/fruit/train": "fruit",
         "cifar10": "cifar10",
         "folder:": "folder:",

@@ -199,7 +199,9 @@ def test_two_replicas_in_parts_equal_one_xla_program(name, two_replicas):
     "name", [name for name in TRAINEES if name.split()[0] in (*OBJECTIVES, *SUMS)]
 )
 def test_an_objective_trains_alike_on_four_replicas(name, four_replicas):
-    """An image each: whatever is compared or normalized, each replica needs what the others have."""
+    """An image each: whatever is compared or normalized, each replica needs what the others
+    have.
+    """
     assert_equal(train(*TRAINEES[name](four_replicas, xla="off")), as_one_program(name))
 
 

@@ -88,7 +88,9 @@ def kill(task: str, room: pathlib.Path, kills: int, seed: int, power_loss: bool 
         conformance.write_root(room)
 
     def start(workdir: pathlib.Path, moment: float | None = None) -> int | None:
-        """Returns the exit status, or None if it was killed after a share `moment` of its records."""
+        """Returns the exit status, or None if it was killed after a share `moment` of its
+        records.
+        """
         words = [f"--task={task}", f"--room={room}", f"--workdir={workdir}"]
         with log.open("w") as file:
             child = processes.start(

@@ -49,7 +49,9 @@ class Adder(tf.Module):
 
 
 class Bad(Adder):
-    """The loss of the first replica is none from the number 32 on, that of the second from 30 on."""
+    """The loss of the first replica is none from the number 32 on, that of the second from 30
+    on.
+    """
 
     def train_step(self, batch):
         first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
@@ -164,7 +166,9 @@ def test_records_average_device_loops_and_span_all_sessions(sessions):
 
 @pytest.mark.parametrize("kept", [6, 0])
 def test_record_cut_by_a_kill_is_written_again(sessions, tmp_path, kept):
-    """Of the records of all eight loops: back to the checkpoint of step 20, if its record is there."""
+    """Of the records of all eight loops: back to the checkpoint of step 20, if its record is
+    there.
+    """
     shutil.copytree(sessions[0].workdir, tmp_path / "run")
     path = tmp_path / "run" / "metrics.jsonl"
     lines = path.read_text().splitlines(keepends=True)
@@ -321,7 +325,9 @@ def idle(schedule):
 
 
 def start(folder, schedule, steps):
-    """Starts or resumes a run of so many steps, and saves the last one as if it had been trained."""
+    """Starts or resumes a run of so many steps, and saves the last one as if it had been
+    trained.
+    """
     workdir = Workdir(replace(PretrainConfig(), workdir=str(folder)), "pretrain")
     trainee = idle(schedule)
     checkpoints = Checkpoints(workdir.path, trainee.checkpoint)
@@ -400,9 +406,7 @@ def rate(step, steps):
     ],
     ids=["longer", "drops", "same"],
 )
-def test_changed_schedule_names_rate_before_and_after(
-    sessions, said, tmp_path, caplog
-):
+def test_changed_schedule_names_rate_before_and_after(sessions, said, tmp_path, caplog):
     for schedule, steps in sessions:
         start(tmp_path, schedule, steps)
     messages = [
@@ -420,9 +424,7 @@ def test_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
     )
 
 
-def test_changed_length_names_other_schedules_that_follow_it(
-    tmp_path, caplog, monkeypatch
-):
+def test_changed_length_names_other_schedules_that_follow_it(tmp_path, caplog, monkeypatch):
     """As a momentum that rises to 1 at the end of the run; the learning rate is constant."""
     monkeypatch.setattr(Line, "follows_length", model_class("byol").FOLLOWS_LENGTH)
     for steps in (8, 16, 20):

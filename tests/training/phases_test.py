@@ -58,9 +58,7 @@ def records(*scores):
         ),
     ],
 )
-def test_rate_drops_at_each_plateau_until_the_last(
-    drops, scores, length, drop_steps, ended
-):
+def test_rate_drops_at_each_plateau_until_the_last(drops, scores, length, drop_steps, ended):
     state = plateau(records(*scores), "score", patience=2, drops=drops)
     assert (state.length, state.drop_steps, state.ended) == (length, drop_steps, ended)
 

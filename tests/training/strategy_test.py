@@ -46,9 +46,7 @@ def test_auto_uses_most_gpus_dividing_the_batch(gpus, batch, used, monkeypatch):
         (5, 2, "cannot be divided among the 5 replicas of --strategy=mirrored; 5 can"),
     ],
 )
-def test_batch_not_divisible_by_replicas_is_refused(
-    replicas, batch, why, monkeypatch
-):
+def test_batch_not_divisible_by_replicas_is_refused(replicas, batch, why, monkeypatch):
     monkeypatch.setattr(
         strategies, "make_strategy", lambda *_: SimpleNamespace(num_replicas_in_sync=replicas)
     )

@@ -121,9 +121,7 @@ def test_records_end_where_they_are_damaged(config, run, tail):
         ('{"tensorf', 20, False),
     ],
 )
-def test_resume_with_another_tensorflow_is_reported_once(
-    config, caplog, found, step, warned
-):
+def test_resume_with_another_tensorflow_is_reported_once(config, caplog, found, step, warned):
     workdirs.warn_once.cache_clear()
     workdir = Workdir(config, "pretrain")
     write_file(workdir.file("run.json"), found)
@@ -239,9 +237,7 @@ def test_checkpoints_without_flags_are_refused(config, run):
 @pytest.mark.parametrize(
     "name", ["checkpoints", "events", "run.flags", "metrics.jsonl", "result.json"]
 )
-def test_file_and_folder_mix_ups_are_refused(
-    config, tmp_path, name
-):
+def test_file_and_folder_mix_ups_are_refused(config, tmp_path, name):
     wanted, there = ("file", "x") if "." in name else ("folder", "")
     write_file(f"{tmp_path}/run/{name}/{there}".rstrip("/"), "")
     refused(lambda: Workdir(config, "pretrain"), f"{name}: should be a {wanted}; move it away")

@@ -148,9 +148,7 @@ def test_the_drawings(done):
         assert any(name in line for line in told)
 
 
-def test_images_with_undrawable_names_are_numbered_on_sheet(
-    tmp_path, monkeypatch, caplog
-):
+def test_images_with_undrawable_names_are_numbered_on_sheet(tmp_path, monkeypatch, caplog):
     for name in ("\u0623.png", "\u0628.png"):
         (tmp_path / name).write_bytes(tf.io.encode_png(np.zeros([4, 4, 3], np.uint8)).numpy())
     files, drawn = pictures.find(str(tmp_path)), []

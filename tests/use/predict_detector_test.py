@@ -81,9 +81,7 @@ def test_boxes_are_in_displayed_image_pixels(found):
 
 
 @pytest.mark.slow
-def test_boxes_below_the_least_score_are_dropped(
-    model, folder, tmp_path
-):
+def test_boxes_below_the_least_score_are_dropped(model, folder, tmp_path):
     loaded = cpc_tf.Model(model, least_score=0.1)
     found = loaded.predict(folder)
     assert [len(record.boxes) for record in found] == [1, 1, 0, 1, 1, 1]
@@ -95,9 +93,7 @@ def test_boxes_below_the_least_score_are_dropped(
     assert len(cpc_tf.predict(loaded, folder / "3.png")[0].boxes) == 1
 
 
-def test_recommended_score_is_the_default_threshold(
-    model, folder, tmp_path
-):
+def test_recommended_score_is_the_default_threshold(model, folder, tmp_path):
     path = tmp_path / "detector"
     shutil.copytree(model, path)
     (path / "detector.json").write_text(json.dumps({"levels": None, "recommended_score": 0.3}))

@@ -1,4 +1,6 @@
-"""Colorization: which colour has each place of a grey image? Zhang et al. 2016 (arXiv:1603.08511)."""
+"""Colorization: which colour has each place of a grey image? Zhang et al. 2016
+(arXiv:1603.08511).
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ TURNS = 4
 
 
 class Rotation(Objective):
-    """A linear classifier of the four quarter turns; each image is in the batch with all of them."""
+    """A linear classifier of the four quarter turns; each image is in the batch with all of
+    them.
+    """
 
     NAME = "rotation"
     SUMMARY = "prediction of image rotations (Gidaris et al., ICLR 2018)"

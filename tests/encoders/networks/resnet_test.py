@@ -84,9 +84,7 @@ def test_patches_and_whole_images_share_weights(order, norm, tiny_encoder):
 
 
 @pytest.mark.parametrize("norm", ["layer", "channel", "batch"])
-def test_latents_depend_on_own_patch_without_batch_norm(
-    norm, tiny_encoder
-):
+def test_latents_depend_on_own_patch_without_batch_norm(norm, tiny_encoder):
     encoder = make_encoder(EncoderConfig(encoder="small", norm=norm))
     first = _images(1)
     one, other = (tf.concat([first, _images(3, seed=seed)], 0) for seed in (1, 2))
