@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.chips import CHIPS, Chip
 from cpc_tf.core.files import write_file
-from studies.tables import markdown
+from cpc_tf.core.texts import markdown_table
 
 FILE = pathlib.Path(__file__).with_name("tpu.json")
 GB = 1e9
@@ -60,7 +60,7 @@ def programs(records: Sequence[Record]) -> str:
     """Returns the table of compiled programs."""
     columns = ["step", "images a core", "chip", "memory, GB", "arguments, GB", "temporaries, GB"]
     columns += ["TFLOP", "GB moved", "least s"]
-    return markdown(columns, [_row(record) for record in records if record["chip"]])
+    return markdown_table(columns, [_row(record) for record in records if record["chip"]])
 
 
 def _row(record: Record) -> list[str]:
@@ -96,7 +96,7 @@ def wire(records: Sequence[Record]) -> str:
         rows.append(
             [step, size(trained), size(rest), kinds, "written" if compiled is None else "compiled"]
         )
-    return markdown(
+    return markdown_table(
         ["step", "gradients", "all else", "operations", "counted in the program as"], rows
     )
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from benchmarks import records
 from benchmarks.chips import CHIPS, H100, Chip
 from benchmarks.records import Record
-from studies.tables import markdown
+from cpc_tf.core.texts import markdown_table
 
 NETWORKS = {
     "ResNet-50": "imagenet/pretrain_resnet50 --norecompute",
@@ -127,7 +127,7 @@ def training(found: Sequence[Record]) -> str:
                     f"{BATCH / one.least * REACHED / IMAGES_A_CORE:.0f}",
                 ]
             )
-    return markdown(columns, rows)
+    return markdown_table(columns, rows)
 
 
 def growth(found: Sequence[Record]) -> str:
@@ -149,7 +149,7 @@ def growth(found: Sequence[Record]) -> str:
         read = pictures * RECORD / machine.hosts / records.GB
         index = pictures * INDEX / 1e6
         rows.append([f"{pictures:,}", f"{steps:,}", *hours, f"{read:,.0f}", f"{index:,.0f}"])
-    return markdown(columns, rows)
+    return markdown_table(columns, rows)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from scipy import stats
 
+from cpc_tf.core.texts import markdown_table
 from cpc_tf.report.efficient import interpolated
 from studies.ladder import study as ladders
-from studies.tables import markdown
 
 Read = Callable[..., Sequence[dict]]
 """(study, fields) -> its records with these fields."""
@@ -130,13 +130,13 @@ _PLAIN = "classifiers without App. B's augmentation, tested in colours"
 def verdicts(read: Read) -> str:
     """A line for each claim."""
     rows = [[each.text, each.verdict, each.limits or "-"] for each in claims(read)]
-    return markdown(["claim of the paper", "in small", "limits"], rows)
+    return markdown_table(["claim of the paper", "in small", "limits"], rows)
 
 
 def comparisons(read: Read) -> str:
     """A line for each comparison."""
     rows = [[claim.text, *each.cells()] for claim in claims(read) for each in claim.comparisons]
-    return markdown(["claim", "where", "ahead by", "95 % interval", "n", "outcome"], rows)
+    return markdown_table(["claim", "where", "ahead by", "95 % interval", "n", "outcome"], rows)
 
 
 def paired(

@@ -20,6 +20,7 @@ from absl import app, flags
 from benchmarks import records as compiled
 from benchmarks import scale
 from cpc_tf.core.files import write_file
+from cpc_tf.core.texts import markdown_table
 from cpc_tf.report.efficient import interpolated
 from studies import claims, records, runner, tables
 from studies.causes import study as causes
@@ -30,7 +31,7 @@ from studies.ladder import study as ladders
 from studies.paper import figures as paper
 from studies.paper import page
 from studies.rivals import study as rivals
-from studies.tables import markdown, spread
+from studies.tables import spread
 
 ROOT = records.FOLDER.parent
 MARKED = re.compile(r"(<!-- results:(\w+) -->\n)(.*?)(<!-- /results -->)", re.DOTALL)
@@ -65,7 +66,7 @@ def hand_table(name: str) -> str:
         f"`measured:` `{found['command']}`; {link}; {found['runs']}; {found['machine']},"
         f" {found['date']}."
     )
-    return f"{markdown(found['columns'], found['rows'])}\n\n{source}"
+    return f"{markdown_table(found['columns'], found['rows'])}\n\n{source}"
 
 
 # Study, or dataset of the label curve -> what n runs are: what differs between them.
@@ -119,7 +120,9 @@ def label_curve(dataset: str) -> str:
             continue
         rows.append([title, *(spread(curves.top1(own, phase)) for own in points)])
     columns = ["top-1, %", *(f"{100 * fraction:g} % ({count:,})" for fraction, count in labels)]
-    return markdown(columns, rows) + origin(found, "label_curve", f"dataset={dataset}", dataset)
+    return markdown_table(columns, rows) + origin(
+        found, "label_curve", f"dataset={dataset}", dataset
+    )
 
 
 def gain(dataset: str, phase: str, fraction: float) -> str:
@@ -168,7 +171,7 @@ def gains() -> str:
         ]
         rows.append([f"`{dataset}`, {phase or 'fine-tuned'}", *found])
     rows.append(["`paper:` ImageNet, fine-tuned", *paper.GAIN["top1"][: len(parts)]])
-    return markdown(["times as many labels", *(f"{100 * part:g} %" for part in parts)], rows)
+    return markdown_table(["times as many labels", *(f"{100 * part:g} %" for part in parts)], rows)
 
 
 def top1_of_rung(rung: str, classifier: str) -> str:
@@ -193,7 +196,7 @@ def ladder() -> str:
         f"{'+ ' if rung not in ('v1', ladders.OURS) else ''}{rung}: {said[rung][0]}"
         for rung in rungs
     ]
-    return markdown(["", *names], lines) + origin(of("ladder"), "ladder", over="ladder")
+    return markdown_table(["", *names], lines) + origin(of("ladder"), "ladder", over="ladder")
 
 
 def accuracy(dataset: str, features: str, fraction: float, phase: str = "") -> str:
@@ -217,7 +220,7 @@ def transfer() -> str:
     ]
     found = [r for name in ("photos-128px", "photos") for r in of("label_curve", dataset=name)]
     found = [record for record in found if record["label_fraction"] == 0.01]
-    table = markdown(["`photos`, 1 % of the labels (38)", "top-1, %"], rows)
+    table = markdown_table(["`photos`, 1 % of the labels (38)", "top-1, %"], rows)
     return table + origin(found, "label_curve", "label_fraction=0.01", "transfer")
 
 
@@ -242,7 +245,7 @@ def paper_results() -> str:
     rows.append(["ImageNet, linear classifier, top-1", linear[2], f"{best[2]}, {best[0]}"])
     (labelled,), transferred = paper.TABLE_4.values()
     rows.append(["VOC 2007, mAP", transferred[-1][2], f"{labelled[2]}, supervised"])
-    return markdown(["`paper:`", "CPC v2", "compared with"], rows)
+    return markdown_table(["`paper:`", "CPC v2", "compared with"], rows)
 
 
 def summary() -> str:
@@ -280,7 +283,7 @@ def summary() -> str:
         ["speed", "training step on two cores, bfloat16, ms", step, f"{torch}, PyTorch"],
         ["augmentation", "augmentation on one core, images/s", native, f"{reference}, TensorFlow's operations"],
     ]  # fmt: skip
-    return markdown(
+    return markdown_table(
         ["", "CPC", "compared with"],
         [[f"[{text}](docs/results.md#{a})", *more] for a, text, *more in rows],
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any
+
+from cpc_tf.core.texts import markdown_table
 
 
 def spread(values: Iterable[float]) -> str:
@@ -18,12 +19,6 @@ def spread(values: Iterable[float]) -> str:
     return f"{mean} ± {statistics.stdev(values):.1f}, n={len(values)}" if len(values) > 1 else mean
 
 
-def markdown(columns: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
-    """A table; the first column is that of the rows' names."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
 def table(records: Sequence[dict], rows: Sequence[str], column: str, value: str = "top1") -> str:
     """A line for each combination of the fields `rows`, a column for each value of `column`."""
     cells: dict[tuple, dict] = {}
@@ -35,4 +30,4 @@ def table(records: Sequence[dict], rows: Sequence[str], column: str, value: str 
         [", ".join(map(str, row)), *(spread(own.get(c, ())) for c in columns)]
         for row, own in cells.items()
     ]
-    return markdown([", ".join(rows), *columns], lines)
+    return markdown_table([", ".join(rows), *columns], lines)

@@ -138,3 +138,9 @@ def _shortened(text: str, most: int) -> str:
     middle = f"... ({len(text)} characters) ..."
     room = most - len(middle)
     return text[: room - room // 3] + middle + text[-(room // 3) :]
+
+
+def markdown_table(columns: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
+    """Returns a table in Markdown; the first column has the names of the rows."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

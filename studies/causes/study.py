@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure as Canvas
 
+from cpc_tf.core.texts import markdown_table
 from cpc_tf.drawing import plots
 from studies import runner
-from studies.tables import markdown
 
 MINUTES = 15
 SEEDS = 1
@@ -138,7 +138,7 @@ def table(records: Sequence[dict]) -> str:
         own = [record for record in records if (record["cause"], record["rung"]) == (cause, name)]
         means = [f"{100 * _mean(own, reading):.1f}" for reading in READINGS]
         rows.append([cause, name, f"{own[0]['epochs']:g}", f"{_mean(own, 'bound'):.2f}", *means])
-    return markdown(["cause", "rung", "epochs", "bound", *READINGS.values()], rows)
+    return markdown_table(["cause", "rung", "epochs", "bound", *READINGS.values()], rows)
 
 
 def draw(records: Sequence[dict]) -> bytes:

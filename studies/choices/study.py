@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from cpc_tf.core.texts import markdown_table
 from studies import runner
-from studies.tables import markdown, spread
+from studies.tables import spread
 
 DATASET = "imagenette-224, a third held out"
 SEED = 100
@@ -115,4 +116,4 @@ def table(records: Sequence[dict]) -> str:
         side = "CPC" if record["features"] == "CPC" else "baseline"
         trial = f"{side}, {100 * record['labels']:g} %"
         rows.append([trial, record["choice"], frozen, spread([record["top1"]])])
-    return markdown(["top-1, %", "changed", "frozen", "fine-tuned or supervised"], rows)
+    return markdown_table(["top-1, %", "changed", "frozen", "fine-tuned or supervised"], rows)

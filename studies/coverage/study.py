@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cpc_tf.core.texts import markdown_table
 from studies import runner
 from studies.coverage.measure import DRAWS, LABELS, NUMBERS
 from studies.coverage.pictures import SETS
-from studies.tables import markdown
 
 FOLDERS = {
     "imagenette": "pictures",
@@ -104,7 +104,7 @@ def table(records: Sequence[dict]) -> str:
                 cells.append("not measured")
         lines.append([f"{record['set']}, {record['labels']}", *cells])
     lines.append(["**all**", *_of_all(records)])
-    return markdown(["intervals that held, stated minus true", *NUMBERS], lines)
+    return markdown_table(["intervals that held, stated minus true", *NUMBERS], lines)
 
 
 def held(records: Sequence[dict], least: int) -> str:

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.core import cli
+from cpc_tf.core.texts import markdown_table
 from cpc_tf.drawing import plots
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import healthy
 from studies import runner
-from studies.tables import markdown
 
 COMMAND = [
     "cpc_tf.pretrain",
@@ -72,7 +72,7 @@ def table(records: Sequence[dict]) -> str:
         [record["health"], *(f"{record['metrics'][-1][name]:.3g}" for name in names)]
         for record in records
     ]
-    return markdown(["run, at step 200", *names], rows)
+    return markdown_table(["run, at step 200", *names], rows)
 
 
 def draw(found: Sequence[dict]) -> bytes:

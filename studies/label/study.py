@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cpc_tf.core.texts import markdown_table
 from cpc_tf.label.order import ORDERS
 from studies import runner
 from studies.label.simulate import DEFAULT, NUMBERS
-from studies.tables import markdown, spread
+from studies.tables import spread
 
 SEEDS = 5
 
@@ -62,4 +63,4 @@ def table(records: Sequence[dict]) -> str:
                 ]
                 off = [spread(one["stated"] - one["top1"] for one in column) for column in said]
                 rows.append([dataset, "what the page states, minus this", *off])
-    return markdown(["top-1, %", "order", *(f"{number} labels" for number in NUMBERS)], rows)
+    return markdown_table(["top-1, %", "order", *(f"{number} labels" for number in NUMBERS)], rows)

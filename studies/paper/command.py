@@ -25,11 +25,12 @@ from typing import NamedTuple
 from cpc_tf.core import cli
 from cpc_tf.core.commands import TASKS
 from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import markdown_table
 from studies.paper import cost
 from studies.paper import figures as paper
 from studies.paper.chains import CHAINS, Chain
 from studies.paper.rows import SECTIONS, Row
-from studies.tables import markdown, spread
+from studies.tables import spread
 
 # --table -> the section of rows.
 TABLES = {"1": "Table 1", "2": "Table 2", "3": "Table 3", "4": "Table 4", "fig3": "Figure 3"}
@@ -218,7 +219,7 @@ def filled(rows: Sequence[Chosen], of_seeds: Sequence[Mapping[str, Sequence[Step
             if os.path.exists(file)
         ]
         lines.append([row.text, row.figures, ours(section, row.text, results)])
-    return markdown(["the paper", "figures", "ours"], lines)
+    return markdown_table(["the paper", "figures", "ours"], lines)
 
 
 def ours(section: str, name: str, results: Sequence[dict]) -> str:

@@ -8,16 +8,16 @@ import re
 import textwrap
 
 from cpc_tf.core import cli
+from cpc_tf.core.texts import markdown_table
 from studies.paper.chains import CHAINS, OURS, Chain
 from studies.paper.rows import SECTIONS, Row, Section
-from studies.tables import markdown
 
 
 def body() -> str:
     """All sections of the paper, then the commands, then what the presets cost and what of them is
     ours.
     """
-    costs = markdown(
+    costs = markdown_table(
         ["preset", "cost", "ours"],
         [[f"`{name}`", cli.preset_header(name).cost, OURS[name]] for name in OURS],
     )
@@ -32,7 +32,7 @@ def body() -> str:
 
 def section(of: Section) -> str:
     """A heading and a table."""
-    return f"## {of.title}\n\n{markdown(['the paper', of.figures, 'commands', 'state'], map(cells, of.rows))}"
+    return f"## {of.title}\n\n{markdown_table(['the paper', of.figures, 'commands', 'state'], map(cells, of.rows))}"
 
 
 def cells(row: Row) -> list[str]:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cpc_tf.core.texts import markdown_table
 from studies import runner
 from studies.label_curve import study as curves
-from studies.tables import markdown, spread
+from studies.tables import spread
 
 DATASET = "imagenette-224"
 FRACTIONS = (0.01, 0.1)
@@ -61,6 +62,6 @@ def table(records: Sequence[dict]) -> str:
                 for fraction in FRACTIONS
             ]
             rows.append([features, method, *map(spread, found)])
-    return markdown(
+    return markdown_table(
         ["top-1, %", "--propagation", *(f"{100 * fraction:g} %" for fraction in FRACTIONS)], rows
     )

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cpc_tf.core.texts import markdown_table
 from studies import runner
-from studies.tables import markdown
 
 PRESET = "flags/imagenette/release.flags"
 EPOCHS = 17  # a tenth of the release's
@@ -61,4 +61,4 @@ def table(records: Sequence[dict]) -> str:
     for record in records:
         figures = [f"{100 * record[reading]:.1f}" for reading in READINGS]
         rows.append([record["changed"], *figures])
-    return markdown(["changed", *READINGS.values()], rows)
+    return markdown_table(["changed", *READINGS.values()], rows)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cpc_tf.core.texts import markdown_table
 from studies import runner
-from studies.tables import markdown
 
 PRESET = "flags/imagenette/release.flags"
 SEEDS = 2
@@ -70,4 +70,4 @@ def table(records: Sequence[dict]) -> str:
         ]
         for record in records
     ]
-    return markdown(["encoder", "tested on", *READINGS.values()], rows)
+    return markdown_table(["encoder", "tested on", *READINGS.values()], rows)

@@ -25,9 +25,10 @@ from typing import NamedTuple
 from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.core.files import write_file
+from cpc_tf.core.texts import markdown_table
 from cpc_tf.drawing import plots
 from cpc_tf.objectives.config import settings_class
-from studies import read_off, records, runner, tables
+from studies import read_off, records, runner
 
 RATES = (0.003, 0.001)
 ENCODERS = {
@@ -328,7 +329,7 @@ def table(found: Sequence[dict]) -> str:
         detected = "-" if line.boxes is None else f"{100 * line.boxes:.1f}"
         rows.append([line.setting, line.objective, len(line.trials), *cells, detected])
     titles = ["images, encoder, time", "objective", "trials", *MEASURES.values(), "collages, mAP"]
-    return tables.markdown(titles, rows)
+    return markdown_table(titles, rows)
 
 
 def draw(found: Sequence[dict]) -> bytes:
