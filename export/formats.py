@@ -400,7 +400,7 @@ def _norm(layer: Layer, x: Any, name: str) -> Any:
     """Any layer of `make_norm`."""
     import keras
 
-    if isinstance(layer, layers.Identity):
+    if isinstance(layer, layers.NoNorm):
         return x
     if isinstance(layer, layers.BatchNorm):
         new = keras.layers.BatchNormalization(

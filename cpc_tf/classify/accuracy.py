@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cpc_tf.classify import folds, logistic, random_sample
-from cpc_tf.classify.logistic import Examples, Validated
+from cpc_tf.classify.logistic import LabelledFeatures, Validated
 from cpc_tf.data import draws
 from cpc_tf.evaluation.label_kinds import LabelKind
 
@@ -54,7 +54,7 @@ class Accuracy(NamedTuple):
 
 
 def judge(
-    examples: Examples,
+    examples: LabelledFeatures,
     kind: LabelKind,
     drawn: np.ndarray | None = None,
     balanced: bool = False,

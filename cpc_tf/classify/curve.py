@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from cpc_tf.classify import logistic
 from cpc_tf.classify.config import BALANCED, ClassifyConfig
-from cpc_tf.classify.logistic import Examples
+from cpc_tf.classify.logistic import LabelledFeatures
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import csv_lines
 from cpc_tf.data.source import Source
@@ -37,7 +37,7 @@ _COLORS = {ENCODER: "cpc", UNTRAINED: "untrained", PIXELS: "pixels"}
 def label_curve(
     config: ClassifyConfig,
     source: Source,
-    examples: Examples,
+    examples: LabelledFeatures,
     kind: LabelKind,
     workdir: Workdir,
     advance: Callable[[int, int], None],

@@ -44,7 +44,7 @@ _ITERATIONS = 500
 _ABSENT = 5.0  # minus the logit of a class without examples: a probability below 1 %
 
 
-class Examples(NamedTuple):
+class LabelledFeatures(NamedTuple):
     """What is learned from.
 
     Attributes:
@@ -61,7 +61,7 @@ class Examples(NamedTuple):
     classes: int
     unlabelled: np.ndarray | None = None
 
-    def take(self, rows: np.ndarray) -> Examples:
+    def take(self, rows: np.ndarray) -> LabelledFeatures:
         """Returns these labelled examples, with all unlabelled ones."""
         return self._replace(
             features=self.features[rows], labels=self.labels[rows], groups=self.groups[rows]
@@ -103,7 +103,7 @@ class Validated(NamedTuple):
 
 
 def fit(
-    examples: Examples, strength: float, balanced: bool = False, self_training: bool = False
+    examples: LabelledFeatures, strength: float, balanced: bool = False, self_training: bool = False
 ) -> Linear:
     """Returns the logistic regression of all examples: softmax, or a sigmoid a class where labels
     are multi-label.
@@ -125,7 +125,7 @@ def fit(
 
 
 def validate(
-    examples: Examples,
+    examples: LabelledFeatures,
     kind: LabelKind,
     balanced: bool = False,
     seed: int = 0,

@@ -18,7 +18,7 @@ import numpy as np
 from cpc_tf.classify import folds, logistic, random_sample
 from cpc_tf.classify.accuracy import Accuracy, judge
 from cpc_tf.classify.config import BALANCED, ClassifyConfig
-from cpc_tf.classify.logistic import Examples
+from cpc_tf.classify.logistic import LabelledFeatures
 from cpc_tf.core.progress import Progress, waiting_for
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import listed
@@ -65,7 +65,7 @@ def learn(config: ClassifyConfig, workdir: Workdir | None, tell: Tell) -> dict[s
     tell(f"features: {encoder.what}")
     kind = label_kinds.of(source.multi_label)
     features = _encoded(encoder, source, config.batch_size)
-    examples = Examples(features, source.labels(), source.groups(), len(source.class_names))
+    examples = LabelledFeatures(features, source.labels(), source.groups(), len(source.class_names))
     pool = _unlabelled(config, source, kind)
     if pool:
         examples = examples._replace(unlabelled=_encoded(encoder, pool, config.batch_size))
@@ -93,8 +93,8 @@ def learn(config: ClassifyConfig, workdir: Workdir | None, tell: Tell) -> dict[s
 
 
 def by_people(
-    examples: Examples, accepted: np.ndarray, config: ClassifyConfig, kind: LabelKind
-) -> Examples:
+    examples: LabelledFeatures, accepted: np.ndarray, config: ClassifyConfig, kind: LabelKind
+) -> LabelledFeatures:
     """Returns the examples with labels of people; images of accepted guesses are among those
     without labels.
 
@@ -190,7 +190,7 @@ def _learned(
     config: ClassifyConfig,
     source: Source,
     encoder: Encoder,
-    examples: Examples,
+    examples: LabelledFeatures,
     kind: LabelKind,
     rows: np.ndarray,
 ) -> tuple[dict[str, Any], logistic.Linear, str]:
@@ -280,7 +280,9 @@ def _drawn(source: Source, rows: np.ndarray) -> np.ndarray | None:
     return np.isin(row_in_table, random_sample.drawn(sample, row_in_table))
 
 
-def _not_learned(examples: Examples, judged: Accuracy, class_names: Sequence[str]) -> list[str]:
+def _not_learned(
+    examples: LabelledFeatures, judged: Accuracy, class_names: Sequence[str]
+) -> list[str]:
     """Returns the classes whose images are all of one group: they are never learned when they are
     tested.
     """

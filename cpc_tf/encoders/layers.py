@@ -370,7 +370,7 @@ def _mean_of_replicas(values: tf.Tensor, extent: int = 0) -> tf.Tensor:
     return tf.reduce_mean(tf.gather(everything, replica.replica_id_in_sync_group // extent), 0)
 
 
-class Identity(keras.layers.Layer):
+class NoNorm(keras.layers.Layer):
     """No normalization."""
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
@@ -384,7 +384,7 @@ def make_norm(kind: str, dtype: str, name: str) -> keras.layers.Layer:
     if kind == "batch":
         return BatchNorm(momentum=0.9, epsilon=EPSILON, dtype=dtype, name=name)
     if kind == "none":
-        return Identity(dtype=dtype, name=name)
+        return NoNorm(dtype=dtype, name=name)
     if kind in ("layer", "channel"):
         return LayerNorm(over_space=kind == "layer", dtype=dtype, name=name)
     raise ValueError(f"norm={kind}: must be one of layer, channel, batch, none")

@@ -12,7 +12,7 @@ import tensorflow as tf
 from cpc_tf.core.keras import keras, policy
 from cpc_tf.core.settings import Settings
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.layers import Identity
+from cpc_tf.encoders.layers import NoNorm
 from cpc_tf.encoders.networks import NETWORKS
 
 
@@ -90,7 +90,7 @@ def restore_kernel_norms(network: Network) -> None:
     stay: longer ones were no better.
     """
     for layer, norm in network.normalized():
-        if isinstance(norm, Identity):
+        if isinstance(norm, NoNorm):
             continue
         kernel = layer.kernel
         drawn = (2.0 * layer.filters) ** 0.5  # variance 2 / fan_in of fan_in * filters values

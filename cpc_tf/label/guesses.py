@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from cpc_tf.classify import logistic, random_sample
 from cpc_tf.classify.accuracy import judge
-from cpc_tf.classify.logistic import Examples
+from cpc_tf.classify.logistic import LabelledFeatures
 from cpc_tf.data.labels import MODEL
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.scores import probabilities
@@ -88,9 +88,9 @@ def labelled(
     return Labelled(indices, [*classes], labels, by_person, np.isin(indices, sample), drawn)
 
 
-def _examples(gallery: Gallery, given: Labelled) -> Examples:
+def _examples(gallery: Gallery, given: Labelled) -> LabelledFeatures:
     indices = np.arange(len(given.indices))
-    return Examples(gallery.take(given.indices), given.labels, indices, len(given.classes))
+    return LabelledFeatures(gallery.take(given.indices), given.labels, indices, len(given.classes))
 
 
 class Guesses(NamedTuple):

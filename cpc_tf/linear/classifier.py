@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from cpc_tf.core.keras import keras
 from cpc_tf.data.views import GREY
-from cpc_tf.encoders.layers import BatchNorm, Identity
+from cpc_tf.encoders.layers import BatchNorm, NoNorm
 from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.inference import on_replicas
@@ -29,7 +29,7 @@ class LinearClassifier(keras.Model):
     def __init__(self, num_classes: int, norm: bool = True):
         super().__init__(name="linear")
         self.norm = (
-            BatchNorm(scale=False, momentum=0.9, name="norm") if norm else Identity(name="norm")
+            BatchNorm(scale=False, momentum=0.9, name="norm") if norm else NoNorm(name="norm")
         )
         self.logits = keras.layers.Conv2D(num_classes, [1, 1], name="logits")
 

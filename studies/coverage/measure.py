@@ -19,7 +19,7 @@ from absl import app, flags
 from cpc_tf.classify import logistic
 from cpc_tf.classify.accuracy import judge
 from cpc_tf.classify.config import ClassifyConfig
-from cpc_tf.classify.logistic import Examples
+from cpc_tf.classify.logistic import LabelledFeatures
 from cpc_tf.classify.run import by_people
 from cpc_tf.core.files import write_file
 from cpc_tf.encoders.features import Encoder
@@ -53,7 +53,7 @@ class Drawn(NamedTuple):
     with its truth.
     """
 
-    examples: Examples
+    examples: LabelledFeatures
     accepted: np.ndarray
     rest: np.ndarray
     truth: np.ndarray
@@ -105,12 +105,14 @@ def draw(data: Encoded, kind: str, each: int, seed: int) -> Drawn:
     rows = np.array(chosen)
     rest = random.permutation(np.setdiff1d(np.arange(len(labels)), rows))
     if kind == "groups":
-        examples = Examples(original[rows], labels[rows], np.array(groups), classes)
+        examples = LabelledFeatures(original[rows], labels[rows], np.array(groups), classes)
     elif kind == "copies":
         versions = np.concatenate(data.features[:, rows])
-        examples = Examples(versions, np.tile(labels[rows], 3), np.arange(3 * len(rows)), classes)
+        examples = LabelledFeatures(
+            versions, np.tile(labels[rows], 3), np.arange(3 * len(rows)), classes
+        )
     else:
-        examples = Examples(original[rows], labels[rows], np.arange(len(rows)), classes)
+        examples = LabelledFeatures(original[rows], labels[rows], np.arange(len(rows)), classes)
     examples = examples._replace(unlabelled=original[rest[:UNLABELLED]])
     accepted = np.zeros(len(examples.labels), bool)
     if kind == "accepted":
@@ -118,7 +120,7 @@ def draw(data: Encoded, kind: str, each: int, seed: int) -> Drawn:
     return Drawn(examples, accepted, original[rest], labels[rest])
 
 
-def _with_guesses(examples: Examples) -> tuple[Examples, np.ndarray]:
+def _with_guesses(examples: LabelledFeatures) -> tuple[LabelledFeatures, np.ndarray]:
     """Returns the examples with all guesses that are SURE, and which these are."""
     shares = probabilities(logistic.fit(examples, logistic.USUAL).logits(examples.unlabelled))
     sure = shares.max(1) >= SURE

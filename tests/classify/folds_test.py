@@ -8,15 +8,17 @@ import pytest
 from cpc_tf.classify import folds, logistic
 from cpc_tf.classify.accuracy import judge
 from cpc_tf.classify.config import ClassifyConfig
-from cpc_tf.classify.logistic import Examples
+from cpc_tf.classify.logistic import LabelledFeatures
 from cpc_tf.classify.run import by_people
 from cpc_tf.evaluation.label_kinds import SINGLE_LABEL
 
 
 def noise(labels, dimensions=200, seed=0):
-    """Examples whose features tell nothing."""
+    """LabelledFeatures whose features tell nothing."""
     features = np.random.default_rng(seed).normal(size=[len(labels), dimensions]).astype(np.float32)
-    return Examples(features, np.array(labels), np.arange(len(labels)), int(max(labels)) + 1)
+    return LabelledFeatures(
+        features, np.array(labels), np.arange(len(labels)), int(max(labels)) + 1
+    )
 
 
 @pytest.mark.parametrize("each", [3, 4, 5, 7, 12])
@@ -69,7 +71,7 @@ def test_random_labels_on_near_duplicates_score_at_chance():
     features = np.concatenate([pictures * factor for factor in (0.95, 1.0, 1.05)]).astype(
         np.float32
     )
-    examples = Examples(features, np.tile(coins, 3), np.arange(120), 2)
+    examples = LabelledFeatures(features, np.tile(coins, 3), np.arange(120), 2)
     score = judge(examples, SINGLE_LABEL).score(SINGLE_LABEL, examples.labels)
     assert 0.25 < score["top1"] < 0.75
     assert score["effective"] == pytest.approx(40 / logistic.INFLATION)
@@ -90,7 +92,7 @@ def test_features_that_differ_by_rounding_tell_nothing():
     """
     random = np.random.default_rng(0)
     features = (1 + 6e-8 * random.normal(size=[10, 50])).astype(np.float32)
-    examples = Examples(features, np.arange(10) % 2, np.arange(10), 2)
+    examples = LabelledFeatures(features, np.arange(10) % 2, np.arange(10), 2)
     assert len(np.unique(folds.nearly_the_same(features, examples.labels))) == 1
     assert judge(examples, SINGLE_LABEL) is None
 
@@ -125,7 +127,7 @@ def test_accepted_random_guesses_score_at_chance():
     others = random.normal(size=[300, 200]).astype(np.float32)
     guesses = logistic.fit(labelled, logistic.USUAL).logits(others).argmax(1)
     accepted = np.arange(360) >= 60
-    every = Examples(
+    every = LabelledFeatures(
         np.concatenate([labelled.features, others]),
         np.append(labelled.labels, guesses),
         np.arange(360),

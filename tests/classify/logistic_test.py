@@ -7,18 +7,18 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from cpc_tf.classify import logistic
-from cpc_tf.classify.logistic import Examples
+from cpc_tf.classify.logistic import LabelledFeatures
 from cpc_tf.evaluation.label_kinds import MULTI_LABEL, SINGLE_LABEL
 
 
 def blobs(counts, dimensions=40, spread=1.0, seed=0):
-    """Examples around a centre for each class; the same centres for each seed."""
+    """LabelledFeatures around a centre for each class; the same centres for each seed."""
     centres = np.random.default_rng(7).normal(size=[len(counts), dimensions])
     random, labels = np.random.default_rng(seed), np.repeat(np.arange(len(counts)), counts)
     features = (centres[labels] + spread * random.normal(size=[len(labels), dimensions])).astype(
         np.float32
     )
-    return Examples(features, labels, np.arange(len(labels)), len(counts))
+    return LabelledFeatures(features, labels, np.arange(len(labels)), len(counts))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_all_of_a_group_are_held_out_together():
     """Each image twice with labels at random: only who has seen the twin can be right."""
     twins = blobs((30, 30), dimensions=200, spread=5.0)
     labels = np.random.default_rng(1).integers(0, 2, 60)
-    doubled = Examples(
+    doubled = LabelledFeatures(
         *(np.concatenate([x, x]) for x in (twins.features, labels, np.arange(60))), 2
     )
     accuracy = [
@@ -105,7 +105,7 @@ def test_multi_label_is_a_regression_a_class():
     features = (labels @ random.normal(size=[3, 20]) + 0.3 * random.normal(size=[60, 20])).astype(
         np.float32
     )
-    examples = Examples(features, labels, np.arange(60), 3)
+    examples = LabelledFeatures(features, labels, np.arange(60), 3)
     validated = logistic.validate(examples, MULTI_LABEL)
     assert MULTI_LABEL.score(validated.logits, labels)["map"] > 0.95
     logits = logistic.fit(examples, validated.strength).logits(features)
@@ -147,7 +147,7 @@ def test_principal_axes_equal_singular_value_decomposition(count):
     "unlabelled", [None, np.ones([4, 40], np.float32)], ids=["labelled alone", "and others"]
 )
 def test_identical_images_teach_class_frequencies_only(unlabelled):
-    examples = Examples(
+    examples = LabelledFeatures(
         np.ones([5, 40], np.float32), np.array([0, 1, 1, 1, 0]), np.arange(5), 2, unlabelled
     )
     logits = logistic.fit(examples, logistic.USUAL, self_training=unlabelled is not None).logits(

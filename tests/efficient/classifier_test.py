@@ -16,7 +16,7 @@ from cpc_tf.efficient.classifier import (
 )
 from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
 from cpc_tf.efficient.phases import first_phase, load_encoder
-from cpc_tf.encoders.layers import BatchNorm, Identity, LayerNorm
+from cpc_tf.encoders.layers import BatchNorm, LayerNorm, NoNorm
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.trainee import BatchPosition
@@ -52,7 +52,7 @@ def test_logits_are_float32_and_one_place_is_enough():
 @pytest.mark.parametrize(
     ("flags", "blocks", "norm"),
     [
-        ({"encoder": "pixels"}, 0, Identity),  # the network's own norm is its last
+        ({"encoder": "pixels"}, 0, NoNorm),  # the network's own norm is its last
         ({"encoder": "pixels", "head_blocks": 1, "norm": "layer"}, 1, LayerNorm),
         ({"encoder": "random", "head_blocks": 0}, 0, BatchNorm),
     ],
