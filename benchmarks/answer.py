@@ -32,7 +32,8 @@ from sklearn.preprocessing import StandardScaler
 encoder = cpc_tf.load_encoder(sys.argv[1])
 rows = [*csv.DictReader(open("labels.csv"))]
 features = encoder.features([f"mine/{row['file']}" for row in rows])
-model = make_pipeline(StandardScaler(), LogisticRegressionCV(max_iter=1000)).fit(features, [r["label"] for r in rows])
+model = make_pipeline(StandardScaler(), LogisticRegressionCV(max_iter=1000))
+model.fit(features, [r["label"] for r in rows])
 names = sorted(p.name for p in __import__("pathlib").Path("new").iterdir())
 guesses = model.predict(encoder.features([f"new/{name}" for name in names]))
 csv.writer(open("scikit-learn.csv", "w")).writerows([["file", "label"], *zip(names, guesses)])

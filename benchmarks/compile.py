@@ -36,7 +36,8 @@ gpu_device_info {
   threads_per_warp: 32 threads_per_block_limit: 1024 threads_per_core_limit: 2048
   block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
   registers_per_block_limit: 65536 registers_per_core_limit: 65536
-  shared_memory_per_block: 49152 shared_memory_per_block_optin: 232448 shared_memory_per_core: 233472
+  shared_memory_per_block: 49152 shared_memory_per_block_optin: 232448
+  shared_memory_per_core: 233472
 }
 platform_name: "CUDA" runtime_version { major: 12 minor: 9 } dnn_version_info { major: 9 minor: 8 }
 """

@@ -22,15 +22,17 @@ from collections.abc import Iterator, Sequence
 
 from absl import app, flags
 
-_PRETRAIN = """pretrain --preset=imagenet/pretrain_resnet50 --resize=75 --image_size=65 --patch_size=20 --patch_stride=9
-    --encoder=tiny --context_blocks=1 --context_dim=8 --batch_size=64 --precision=float32 --train_steps=2
-    --steps_per_loop=1"""
-_EFFICIENT = """efficient --preset=imagenet/efficient --resize=72 --image_size=64 --encoder=random --backbone=tiny
-    --head_blocks=1 --head_width=16 --search_trials=1 --batch_size=64 --train_steps=2 --finetune_steps=2
-    --steps_per_loop=1 --precision=float32 --label_fraction="""
-_DETECT = """detect --preset=voc/detect --encoder=random --backbone=tiny --rpn_width=16 --rpn_train_candidates=200
-    --rpn_train_proposals=50 --rpn_test_candidates=200 --rpn_test_proposals=50 --region_samples=16 --region_pool=3
-    --region_head=mlp --region_blocks=1 --region_width=16 --precision=float32 --train_steps=2 --steps_per_loop=1
+_PRETRAIN = """pretrain --preset=imagenet/pretrain_resnet50 --resize=75 --image_size=65
+    --patch_size=20 --patch_stride=9 --encoder=tiny --context_blocks=1 --context_dim=8
+    --batch_size=64 --precision=float32 --train_steps=2 --steps_per_loop=1"""
+_EFFICIENT = """efficient --preset=imagenet/efficient --resize=72 --image_size=64
+    --encoder=random --backbone=tiny --head_blocks=1 --head_width=16 --search_trials=1
+    --batch_size=64 --train_steps=2 --finetune_steps=2 --steps_per_loop=1 --precision=float32
+    --label_fraction="""
+_DETECT = """detect --preset=voc/detect --encoder=random --backbone=tiny --rpn_width=16
+    --rpn_train_candidates=200 --rpn_train_proposals=50 --rpn_test_candidates=200
+    --rpn_test_proposals=50 --region_samples=16 --region_pool=3 --region_head=mlp
+    --region_blocks=1 --region_width=16 --precision=float32 --train_steps=2 --steps_per_loop=1
     --warmup_steps=0 --frozen_epochs=0 --held_out=0"""
 STARTS = {
     "pre-training": _PRETRAIN,

@@ -41,17 +41,19 @@ SIZES = (
     (375, 500),
 )  # (width, height), as often as each is here
 # What a CPU can do of the preset: its images, canvas and batch stay.
-TINY = """--encoder=random --backbone=tiny --rpn_width=16 --rpn_train_candidates=200 --rpn_train_proposals=50
-    --rpn_test_candidates=200 --rpn_test_proposals=50 --region_samples=16 --region_pool=3 --region_head=mlp
-    --region_blocks=1 --region_width=16 --precision=float32 --train_steps=2 --warmup_steps=0
-    --frozen_epochs=0 --held_out=0""".split()
+TINY = """--encoder=random --backbone=tiny --rpn_width=16 --rpn_train_candidates=200
+    --rpn_train_proposals=50 --rpn_test_candidates=200 --rpn_test_proposals=50
+    --region_samples=16 --region_pool=3 --region_head=mlp --region_blocks=1 --region_width=16
+    --precision=float32 --train_steps=2 --warmup_steps=0 --frozen_epochs=0 --held_out=0""".split()
 XML = """<annotation><folder>VOC2007</folder><filename>{name}.jpg</filename>
 <size><width>{width}</width><height>{height}</height><depth>3</depth></size><segmented>0</segmented>
 {objects}</annotation>
 """
-OBJECT = """<object><name>{}</name><pose>Unspecified</pose><truncated>{}</truncated><difficult>{}</difficult>
-<bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>
-"""
+OBJECT = (
+    "<object><name>{}</name><pose>Unspecified</pose>"
+    "<truncated>{}</truncated><difficult>{}</difficult>\n"
+    "<bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>\n"
+)
 
 
 def main(argv) -> None:

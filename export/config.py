@@ -5,7 +5,8 @@ its detector.
     cpc-tf export --workdir=runs/photos/small/efficient_0.1 --output=runs/photos/small/classifier
     cpc-tf export --workdir=runs/collages/small/detect --output=runs/collages/small/detector
     cpc-tf export --workdir=runs/photos/small/efficient_0.1 --format=serving --output=models/photos
-    cpc-tf export --module=OLD_MODULE --output=NEW_MODULE  # an encoder of an earlier version, written again
+    # An encoder of an earlier version, written again:
+    cpc-tf export --module=OLD_MODULE --output=NEW_MODULE
 
 The directory holds a TF2 SavedModel, its card (README.md) and encoder.json, classifier.json or
 detector.json. It appears only once the module has been checked in a fresh process.

@@ -1,9 +1,11 @@
 """Does the runs of a study that are not recorded yet, or lists what is recorded.
 
-    python -m studies                 # of all studies: done, of other settings, missing; nothing is run
+    # Of all studies: done, of other settings, missing; nothing is run.
+    python -m studies
     python -m studies ladder
     python -m studies label_curve --only=dataset=photos --only=features=pixels
-    python -m studies paper --table=2 --dry_run   # runs of the paper's rows: studies/paper/command.py
+    # Runs of the paper's rows: studies/paper/command.py.
+    python -m studies paper --table=2 --dry_run
 
 Each study is a folder here; its README.md says what was asked and what the answer was.
 """

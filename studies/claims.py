@@ -109,18 +109,23 @@ def claims(read: Read) -> list[Claim]:
     wide = "CPC with a wide encoder has no records in `studies/label_curve`"
     return [
         Claim("2 times fewer labels than on pixels, or better (Table 2)", [*_gains(curve)],
-              "over the mean curve of a baseline with less than half the parameters; at 128 px one encoder"),
-        Claim("above pixels with as many labels (Table 2)", [*_curve(curve, ("CPC", ""), ("pixels", ""))],
+              "over the mean curve of a baseline with less than half the parameters; "
+              "at 128 px one encoder"),
+        Claim("above pixels with as many labels (Table 2)",
+              [*_curve(curve, ("CPC", ""), ("pixels", ""))],
               "at 128 px one encoder, and a baseline that has not converged with all labels"),
         Claim("fine-tuned above fixed (Table 3)", [*_curve(curve, ("CPC", ""), ("CPC", "frozen"))]),
         Claim("above label propagation (Table 3)", [*_propagation(read("propagation"))]),
         Claim("a wide encoder helps CPC, not pixels (Sec. 4.2)", [], wide),
-        Claim("linear, v1 to v2 (Table 1, Fig. 3)", [*_rungs(read, "v1", "LP")], "without PA; " + _PLAIN),
+        Claim("linear, v1 to v2 (Table 1, Fig. 3)", [*_rungs(read, "v1", "LP")],
+              "without PA; " + _PLAIN),
         Claim("layer norm over batch norm (Fig. 3)", [*_rungs(read, "BU", "LN")], _PLAIN),
         Claim("four directions (Fig. 3)", [*_rungs(read, "RC", "HP")], _PLAIN),
-        Claim("patch augmentation (Fig. 3)", [*_policies(read("augmentation"), "none", "full")], "950 steps"),
+        Claim("patch augmentation (Fig. 3)",
+              [*_policies(read("augmentation"), "none", "full")], "950 steps"),
         Claim("detection above pre-training on labels (Table 4)", [*_boxes(read("detection"))],
-              "at 128 px one encoder of each kind; labels of other classes, on collages of 64 px of the same"),
+              "at 128 px one encoder of each kind; labels of other classes, on collages of 64 px "
+              "of the same"),
     ]  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """What frozen features tell in minutes: neighbours and logistic regression on their means, without
 a training run.
 
-    python -m studies.read_off --module=runs/imagenette/small/hub --pictures=../shared/data/imagenette-224
+    python -m studies.read_off --module=runs/imagenette/small/hub \\
+      --pictures=../shared/data/imagenette-224
     python -m studies.read_off --module=... --pictures=... --test=val
     python -m studies.read_off --module=... --pictures=... --whole
 

@@ -1,8 +1,9 @@
 """Writes tables (README.md, docs/*.md, studies/*/README.md) and images (docs/images) from the
 studies' records.
 
-    python -m studies.results              # tables: what stands between <!-- results:NAME --> and <!-- /results -->
-    python -m studies.results --pictures   # these, too
+    # Tables: what stands between <!-- results:NAME --> and <!-- /results -->.
+    python -m studies.results
+    python -m studies.results --pictures  # images, too
 
 NAME is a key of TABLES.
 """
@@ -264,8 +265,8 @@ def summary() -> str:
     labels = "supervised baseline"
     other = "trained on other labels"
     rows = [
-        ["label-curve", "1 % of the labels (97), three choices, one encoder, top-1, %", accuracy(large, "CPC", 0.01),
-         f"{accuracy(large, 'pixels', 0.01)}, {labels}"],
+        ["label-curve", "1 % of the labels (97), three choices, one encoder, top-1, %",
+         accuracy(large, "CPC", 0.01), f"{accuracy(large, 'pixels', 0.01)}, {labels}"],
         ["label-curve", "all labels, top-1, %; one run each", accuracy(large, "CPC", 1.0),
          f"{accuracy(large, 'pixels', 1.0)}, {labels}, not converged"],
         ["gain", "labels for what CPC has with 1 %", "1 x",
@@ -273,15 +274,17 @@ def summary() -> str:
         ["linear", "linear classifier on frozen features, top-1, %",
          by_hand()["linear_imagenette"]["rows"][0][2].strip("*"), "-"],
         ["transfer", "`photos`, 1 % of the labels (38), adapted encoder, frozen, top-1, %",
-         accuracy("photos-128px", "CPC", 0.01, "frozen"), f"{accuracy('photos', 'pixels', 0.01)}, {labels}"],
-        ["detection", "collages, settings chosen on the test, mAP, %", boxes("collages-128px", "CPC"),
-         f"{boxes('collages-128px', 'supervised')}, {other}"],
+         accuracy("photos-128px", "CPC", 0.01, "frozen"),
+         f"{accuracy('photos', 'pixels', 0.01)}, {labels}"],
+        ["detection", "collages, settings chosen on the test, mAP, %",
+         boxes("collages-128px", "CPC"), f"{boxes('collages-128px', 'supervised')}, {other}"],
         ["detection", "blood cells, mAP, %", boxes("bccd-voc-128px", "CPC"),
          f"{boxes('bccd-voc-128px', 'supervised')}, {other}"],
         ["coverage", "stated 95 % intervals that held the truth, from 5 labels a class on",
          coverage.held(of("coverage"), least=5), "95 %"],
         ["speed", "training step on two cores, bfloat16, ms", step, f"{torch}, PyTorch"],
-        ["augmentation", "augmentation on one core, images/s", native, f"{reference}, TensorFlow's operations"],
+        ["augmentation", "augmentation on one core, images/s", native,
+         f"{reference}, TensorFlow's operations"],
     ]  # fmt: skip
     return markdown_table(
         ["", "CPC", "compared with"],

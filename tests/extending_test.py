@@ -34,15 +34,22 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
 from cpc_tf.core.settings import ConfigError
 
-flags = '''--dataset=photos/40 --split=unlabelled --encoder=convnet --objective=above --above_width=8 --resize=24
-    --image_size=20 --patch_size=8 --patch_stride=4 --augment=none --augment_changes=autoaugment=1,gamma=1
-    --batch_size=4 --train_steps=2 --steps_per_loop=2 --strategy=single --precision=bfloat16'''.split()
+flags = '''--dataset=photos/40 --split=unlabelled --encoder=convnet --objective=above
+    --above_width=8 --resize=24 --image_size=20 --patch_size=8 --patch_stride=4 --augment=none
+    --augment_changes=autoaugment=1,gamma=1 --batch_size=4 --train_steps=2 --steps_per_loop=2
+    --strategy=single --precision=bfloat16'''.split()
 patch_sheet.write_once = lambda *_: None
 result = pretrain(cli.parse(PretrainConfig, [*flags, f"--workdir={folder}/run"]))
-exporting.verify = lambda *_: {"difference": 0, "variables": 0}  # which starts a process: here the graph is compared
+# It starts a process: here the graph is compared.
+exporting.verify = lambda *_: {"difference": 0, "variables": 0}
 exporting.export(exporting.ExportConfig(workdir=f"{folder}/run", output=f"{folder}/hub"))
-encoders = [(f"{folder}/hub", ""), (f"graph:{folder}/hub", ""), ("random", "convnet"), ("pixels", "convnet")]
-loaded = [load_feature_maps(encoder, "inner", 16, backbone=backbone) for encoder, backbone in encoders]
+encoders = [
+    (f"{folder}/hub", ""),
+    (f"graph:{folder}/hub", ""),
+    ("random", "convnet"),
+    ("pixels", "convnet"),
+]
+loaded = [load_feature_maps(name, "inner", 16, backbone=backbone) for name, backbone in encoders]
 images = np.random.default_rng(0).random([2, 16, 16, 3], np.float32)
 rebuilt, graph = (one(images).numpy() for one in loaded[:2])
 try:
@@ -50,8 +57,10 @@ try:
 except ConfigError as error:
     refused = str(error)
 kinds = [one.identity.trained_by for one in loaded]
-levels = gamma.gamma(np.full([2, 1, 1, 3], 64, np.uint8), np.float32([1, 0.5]))[:, 0, 0, 0].numpy().tolist()
-difference = [float(abs(rebuilt).max()), float(abs(rebuilt - graph).max()), len(loaded[1].trainable_variables)]
+levels = gamma.gamma(np.full([2, 1, 1, 3], 64, np.uint8), np.float32([1, 0.5]))
+levels = levels[:, 0, 0, 0].numpy().tolist()
+difference = [float(abs(rebuilt).max()), float(abs(rebuilt - graph).max())]
+difference.append(len(loaded[1].trainable_variables))
 print(json.dumps([result["identity"], difference, kinds, refused, levels]))
 """
 

@@ -20,9 +20,11 @@ case "$*" in
   *) echo "$*" >> LOG; [[ "$*" != *"${FAILS:-nothing}"* ]] ;;
 esac
 """
-DRIVER = """#!/bin/sh
-[ "$1" = -L ] && for i in GPUS; do echo "GPU $i: NVIDIA L4 (UUID: GPU-$i)"; done || printf '%s\\n' GPUS
-"""
+DRIVER = (
+    "#!/bin/sh\n"
+    '[ "$1" = -L ] && for i in GPUS; do echo "GPU $i: NVIDIA L4 (UUID: GPU-$i)"; done'
+    " || printf '%s\\n' GPUS\n"
+)
 
 
 @pytest.fixture
@@ -82,11 +84,14 @@ TRIED = "-m cpc_tf.core.devices\n"
 
 @pytest.mark.parametrize(("arguments", "machine_of", "installed", "asked", "said"), [
     ([], {}, "classic cpu", [], ""),
-    ([], {"gpus": 1}, "classic gpu", [WITH_CUDA("requirements"), TRIED], "with CUDA's libraries for a GPU (about"),
-    (["ENVIRONMENT=current"], {"gpus": 1}, "current gpu", [WITH_CUDA("requirements-current"), TRIED], "CUDA's"),
+    ([], {"gpus": 1}, "classic gpu", [WITH_CUDA("requirements"), TRIED],
+     "with CUDA's libraries for a GPU (about"),
+    (["ENVIRONMENT=current"], {"gpus": 1}, "current gpu",
+     [WITH_CUDA("requirements-current"), TRIED], "CUDA's"),
     # a GPU that cannot be used ends it
     ([], {"gpus": 1, "FAILS": "cpc_tf.core.devices"}, None, [TRIED], ""),
-    (["GPU=1"], {}, "classic gpu", [WITH_CUDA("requirements")], "GPU: not tried, there is no NVIDIA driver here"),
+    (["GPU=1"], {}, "classic gpu", [WITH_CUDA("requirements")],
+     "GPU: not tried, there is no NVIDIA driver here"),
     (["GPU=2"], {}, None, [], "error: GPU=2: must be 1 (with CUDA's libraries) or 0 (without)\n"),
 ])  # fmt: skip
 def test_what_a_set_up_installs_and_tries(arguments, machine_of, installed, asked, said, make):

@@ -10,9 +10,9 @@ from cpc_tf.data.source import IndexedSource
 
 # Flags of a pre-training of some seconds on crops of 64 px.
 PRETRAIN = """
-    --dataset=photos/40 --split=unlabelled --resize=64 --image_size=64 --patch_size=16 --patch_stride=16
-    --steps_to_ignore=0 --steps_to_predict=1 --encoder=small --context_blocks=1 --context_dim=8 --batch_size=4
-    --steps_per_loop=2 --checkpoint_every=4 --learning_rate=0.001
+    --dataset=photos/40 --split=unlabelled --resize=64 --image_size=64 --patch_size=16
+    --patch_stride=16 --steps_to_ignore=0 --steps_to_predict=1 --encoder=small --context_blocks=1
+    --context_dim=8 --batch_size=4 --steps_per_loop=2 --checkpoint_every=4 --learning_rate=0.001
 """.split()
 
 # One of seconds, on crops of 24 px by an encoder of one block: a grid of 3x3 patches.
@@ -76,8 +76,10 @@ def write_boxes(root, count=4, side=32):
         corners = (
             f"<xmin>5</xmin><ymin>3</ymin><xmax>{4 + side // 2}</xmax><ymax>{2 + height}</ymax>"
         )
-        box = f"<object><name>{name}</name><difficult>0</difficult><bndbox>{corners}</bndbox></object>"
-        text = f"<annotation><size><width>{side}</width><height>{side}</height></size>{box}</annotation>"
+        box = f"<object><name>{name}</name><difficult>0</difficult>"
+        box += f"<bndbox>{corners}</bndbox></object>"
+        size = f"<size><width>{side}</width><height>{side}</height></size>"
+        text = f"<annotation>{size}{box}</annotation>"
         pathlib.Path(root, f"Annotations/{number}.xml").write_text(text)
     return str(root)
 

@@ -250,10 +250,12 @@ def test_a_record_knows_the_commit_of_the_code(room, monkeypatch):
     ("--seed=0 --rate=2 --workdir=there --output=x --module=y", ""),  # places
     ("--rate=2 --seed=0", ""),  # another order
     ("--seed=0 --rate=7 --rate=2", ""),  # the last of a flag counts
-    ("--seed=0 --rate=2 --encoder=graph:b/hub", "made with --encoder=graph:hub where this study has nothing"),
+    ("--seed=0 --rate=2 --encoder=graph:b/hub",
+     "made with --encoder=graph:hub where this study has nothing"),
     ("--seed=1 --rate=2", "made with --seed=1 where this study has --seed=0"),
     ("--seed=0", "made with nothing where this study has --rate=2"),
-    ("--seed=0 --rate=2 --dataset=folder:/a/birds", "made with --dataset=folder:birds where this study has nothing"),
+    ("--seed=0 --rate=2 --dataset=folder:/a/birds",
+     "made with --dataset=folder:birds where this study has nothing"),
 ])  # fmt: skip
 def test_settings_are_compared_but_for_places(recorded, message):
     assert (
@@ -295,7 +297,8 @@ def test_replaced_encoder_makes_other_settings(room, capsys):
 
 @pytest.mark.parametrize(("begun", "by", "message"), [
     ("result.json", "", "nothing says what made it"),
-    ("result.json", "writes --seed=0 --rate=1", "there already, made with --rate=1 where this study has --rate=2"),
+    ("result.json", "writes --seed=0 --rate=1",
+     "there already, made with --rate=1 where this study has --rate=2"),
     ("run.flags", "writes --seed=0 --rate=1", "in part, made with --rate=1 where this study"),
 ])  # fmt: skip
 def test_results_of_other_commands_are_not_recorded(begun, by, message, room, capsys):

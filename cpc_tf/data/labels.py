@@ -242,7 +242,8 @@ def read(path: str, may_be_empty: bool = False) -> Content:
       separated by semicolons: `1.jpg,cat;dog`. A blank is no label yet; `no class` says that an
       image has none of the classes.
 
-        read("labels.csv").classes  # {"1.jpg": ("cat",), "cats/2.jpg": ("cat", "dog"), "3.jpg": (), "4.jpg": None}
+        read("labels.csv").classes
+        # {"1.jpg": ("cat",), "cats/2.jpg": ("cat", "dog"), "3.jpg": (), "4.jpg": None}
 
     Args:
       path: the table, on a disk or e.g. gs://.

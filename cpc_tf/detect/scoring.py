@@ -371,7 +371,8 @@ def table(scores: Scores, class_names: Sequence[str], images: int) -> str:
     """
     width = max(len(name) for name in (*class_names, "average precision of"))
     lines = [
-        f"{'average precision of':{width}}{'objects':>9}{'11 points':>11}{'all points':>12}{'0.5 to 0.95':>13}"
+        f"{'average precision of':{width}}{'objects':>9}"
+        f"{'11 points':>11}{'all points':>12}{'0.5 to 0.95':>13}"
     ]
     columns = (scores.eleven, scores.every, scores.coco)
     for name, curve, *values in zip(class_names, scores.curves, *columns):

@@ -220,12 +220,14 @@ class Encoder:
             >>> encoder = cpc_tf.load_encoder("imagenette_128px")
             >>> encoder.features("my_pictures").shape
             (24, 1024)
-            >>> grey, noise = np.full([40, 60, 3], 128, np.uint8), np.random.default_rng(0).uniform(size=[50, 50, 3])
+            >>> grey = np.full([40, 60, 3], 128, np.uint8)
+            >>> noise = np.random.default_rng(0).uniform(size=[50, 50, 3])
             >>> encoder.features([grey, noise]).shape
             (2, 1024)
             >>> encoder.patches(grey).shape
             (1, 5, 5, 1024)
-            >>> [[nearest, second]] = encoder.neighbours("my_pictures/red/3.png", "my_pictures", count=2)
+            >>> one = "my_pictures/red/3.png"
+            >>> [[nearest, second]] = encoder.neighbours(one, "my_pictures", count=2)
             >>> nearest.name.partition("/")[0], nearest.similarity >= second.similarity
             ('red', True)
         """

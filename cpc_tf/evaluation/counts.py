@@ -96,10 +96,8 @@ def caution(of: int, accuracy: bool = True) -> str:
     points = min(100, 100 * _QUANTILE * math.sqrt(0.5 / of))
     means = f"a difference of less than about {points:.0f} points between two runs may be chance"
     few = f"only {of} test image{'s' * (of > 1)}"
-    return (
-        f"{few}:"
-        f" {means if accuracy else 'the mAP is a rough guide, and a small difference may be chance'}"
-    )
+    rough = "the mAP is a rough guide, and a small difference may be chance"
+    return f"{few}: {means if accuracy else rough}"
 
 
 class ClassCount(NamedTuple):

@@ -118,5 +118,6 @@ class Health:
         collapse = self.check(step, record)
         return (
             collapse
-            and f"step {step}: the features look collapsed: {collapse}. See docs/is_my_loss_normal.md"
+            and f"step {step}: the features look collapsed: {collapse}. "
+            "See docs/is_my_loss_normal.md"
         )

@@ -286,7 +286,8 @@ def phases(curves: Curves) -> list[Block]:
                     rows.append(_over_fractions(method.title + name, values, group=group))
     if not rows:
         return []
-    note = f"Fixed: the classifier alone is trained. Fine-tuned: then all of it. {notes(rows)}".rstrip()
+    note = "Fixed: the classifier alone is trained. Fine-tuned: then all of it."
+    note = f"{note} {notes(rows)}".rstrip()
     title = "Fixed and fine-tuned"
     return [TableBlock("table3", title, _ordered(rows), note, fold=title)]
 

@@ -262,7 +262,9 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
     telling = ", ".join(telling) or ("" if named else key[4])
     propagation = f" + {PROPAGATION.get(key[5], key[5])}" if key[5] else ""
-    return f"{title}{' and labels' if objective != key[0] else ''}{propagation}{f' ({telling})' if telling else ''}"
+    labels = " and labels" if objective != key[0] else ""
+    telling = f" ({telling})" if telling else ""
+    return f"{title}{labels}{propagation}{telling}"
 
 
 def architecture(name: str) -> str:

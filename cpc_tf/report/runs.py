@@ -115,13 +115,15 @@ def _is_best_f1(value: Any) -> bool:
 # Fields of a record, which anyone may have written: (names, kind of value, whether a value is of
 # it).
 FIELDS = [
-    ("dataset encoder backbone run propagation test_split rung", "a text", lambda x: isinstance(x, str)),
+    ("dataset encoder backbone run propagation test_split rung", "a text",
+     lambda x: isinstance(x, str)),
     ("step steps most_steps wall_seconds seed", "a number", is_number),
-    ("top1 top5 top1_low top1_high map map_chance micro_f1 map11 map_all map50 map50_95 iou class_mean largest_class",
+    ("top1 top5 top1_low top1_high map map_chance micro_f1 map11 map_all map50 map50_95 iou "
+     "class_mean largest_class",
      "a fraction from 0 to 1", _is_share),
     ("label_fraction", "a positive number", lambda x: is_number(x) and x > 0),
-    ("num_classes num_train_labels tested images test_images test_boxes parameters", "a positive integer",
-     lambda x: is_number(x) and isinstance(x, int) and x > 0),
+    ("num_classes num_train_labels tested images test_images test_boxes parameters",
+     "a positive integer", lambda x: is_number(x) and isinstance(x, int) and x > 0),
     ("class_names settings", "a list of texts", lambda x: _all(str, x)),
     ("search", "a list of records", lambda x: _all(dict, x)),
     ("head_blocks", "a number of blocks", lambda x: type(x) is int and 0 <= x < 1e6),

@@ -76,7 +76,8 @@ def pretrain(
     Example:
 
         >>> import cpc_tf
-        >>> cpc_tf.pretrain("my_pictures", preset="photos", steps=2, workdir="runs/mine/small/pretrain").path
+        >>> workdir = "runs/mine/small/pretrain"
+        >>> cpc_tf.pretrain("my_pictures", preset="photos", steps=2, workdir=workdir).path
         'runs/mine/small/pretrain/module'
     """
     from cpc_tf.pretrain.config import PretrainConfig
@@ -130,7 +131,8 @@ def classify(
     Example:
 
         >>> import cpc_tf
-        >>> model = cpc_tf.classify("my_pictures", encoder="imagenette_128px", workdir="runs/mine/classify")
+        >>> encoder, workdir = "imagenette_128px", "runs/mine/classify"
+        >>> model = cpc_tf.classify("my_pictures", encoder=encoder, workdir=workdir)
         >>> model.class_names
         ['blue', 'green', 'red']
         >>> [one] = model.predict("my_pictures/red/3.png")
@@ -199,7 +201,9 @@ def train_classifier(
 
         >>> import cpc_tf
         >>> encoder, workdir = "imagenette_128px", "runs/mine/imagenette_128px/efficient"
-        >>> model = cpc_tf.train_classifier("my_pictures", encoder=encoder, steps=20, workdir=workdir)
+        >>> model = cpc_tf.train_classifier(
+        ...     "my_pictures", encoder=encoder, steps=20, workdir=workdir
+        ... )
         >>> model.predict("my_pictures/red/3.png")[0].label
         'red'
     """

@@ -1,8 +1,10 @@
 """Turns images into features with an encoder, and shows what features tell of images without
 labels.
 
-    cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --output=features.npz --map=map.png
-    cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --to_label=60 --duplicates=repeats.csv
+    cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures \\
+      --output=features.npz --map=map.png
+    cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures \\
+      --to_label=60 --duplicates=repeats.csv
     cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --neighbours=one.jpg
 
 Features: the mean of the feature map of a module of `cpc-tf export`, or of the output of another

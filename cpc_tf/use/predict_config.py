@@ -1,10 +1,11 @@
 """Predicts images with a classifier or a detector of `cpc-tf export`.
 
-    cpc-tf predict --model=runs/photos/small/classifier --pictures=my_pictures --output=predictions.csv
+    cpc-tf predict --model=runs/photos/small/classifier --pictures=my_pictures \\
+      --output=predictions.csv
     cpc-tf predict --model=runs/bccd/imagenette_128px/detector --pictures=my_pictures \\
       --output=boxes.json --drawn=drawn
-    find my_pictures -name '*.jpg' | cpc-tf predict --model=runs/photos/small/classifier --pictures=- \\
-      --output=-
+    find my_pictures -name '*.jpg' | cpc-tf predict --model=runs/photos/small/classifier \\
+      --pictures=- --output=-
 
 An image that cannot be read is a row with its reason. Until all are done, rows are in
 predictions.csv.part.

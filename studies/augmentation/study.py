@@ -42,7 +42,8 @@ def runs(places: runner.Places) -> list[runner.Run]:
 
     def run(dataset: str, policy: str, more: list[str], seed: int) -> runner.Run:
         fields = {"dataset": dataset, "policy": policy, "seed": seed, "pretrain_steps": STEPS}
-        folder = f"{places.work}/augmentation/{dataset}/{policy.replace(' ', '_').replace(',', '')}/{seed}"
+        named = policy.replace(" ", "_").replace(",", "")
+        folder = f"{places.work}/augmentation/{dataset}/{named}/{seed}"
         name, data = (
             ("photos", [])
             if dataset == "photos"

@@ -67,7 +67,8 @@ def _run(places: runner.Places, dataset: str, encoder: str, seed: int) -> runner
     large = dataset.endswith("-128px")
     own = 0 if large else seed  # seed of the encoder
     folder = f"{places.work}/label_curve/{source}/{own}"
-    workdir = f"{places.work}/detection/{dataset}/{seed}/{''.join(c if c.isalnum() else '_' for c in encoder.lower())}"
+    named = "".join(c if c.isalnum() else "_" for c in encoder.lower())
+    workdir = f"{places.work}/detection/{dataset}/{seed}/{named}"
     images = [f"--dataset=voc:{places.boxes}"] if dataset.startswith("bccd") else []
     given = "random"
     before = []

@@ -124,7 +124,8 @@ def classified(
     command = [
         "cpc_tf.efficient",
         (
-            f"--flagfile=flags/{_presets(dataset)}/efficient{'_pixels' * baseline}{ENDING.get(dataset, '')}.flags"
+            f"--flagfile=flags/{_presets(dataset)}"
+            f"/efficient{'_pixels' * baseline}{ENDING.get(dataset, '')}.flags"
         ),
         *_data(dataset, pictures),
         f"--encoder={'pixels' if baseline else module or f'graph:{folder}/hub'}",

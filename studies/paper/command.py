@@ -1,10 +1,11 @@
 """`python -m studies paper`: the runs of a row or a table of the paper, what they cost, and ours
 beside its figures.
 
-    python -m studies paper --table=2 --dry_run           # lists the runs and their cost; runs nothing
-    python -m studies paper --table=2                     # does those that are not done; may be interrupted
-    python -m studies paper --row="CPC v2" --table=4      # a row by its name, or a part of it
-    python -m studies paper --table=fig3 --seeds=3 --also=--data_dir=/data --also=pretrain:--batch_size=256
+    python -m studies paper --table=2 --dry_run       # lists the runs and their cost; runs nothing
+    python -m studies paper --table=2                 # does those not done; may be interrupted
+    python -m studies paper --row="CPC v2" --table=4  # a row by its name, or a part of it
+    python -m studies paper --table=fig3 --seeds=3 --also=--data_dir=/data \\
+      --also=pretrain:--batch_size=256
 
 Commands are those of docs/paper.md, with all fractions of the labels. They run one after another,
 each on all devices; a training that was interrupted goes on.

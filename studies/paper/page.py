@@ -32,7 +32,8 @@ def body() -> str:
 
 def section(of: Section) -> str:
     """A heading and a table."""
-    return f"## {of.title}\n\n{markdown_table(['the paper', of.figures, 'commands', 'state'], map(cells, of.rows))}"
+    table = markdown_table(["the paper", of.figures, "commands", "state"], map(cells, of.rows))
+    return f"## {of.title}\n\n{table}"
 
 
 def cells(row: Row) -> list[str]:

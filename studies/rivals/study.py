@@ -218,8 +218,8 @@ def _length(recorded: Sequence[dict], fields: dict) -> int:
 
 
 def _folder(places: runner.Places, fields: dict) -> str:
-    of_pictures = f"{places.work}/rivals/{fields['pictures']}"
-    return f"{of_pictures}/{fields['encoder']}/{fields['minutes']:g}/{fields['objective']}_{fields['trial']}"
+    of_encoder = f"{places.work}/rivals/{fields['pictures']}/{fields['encoder']}"
+    return f"{of_encoder}/{fields['minutes']:g}/{fields['objective']}_{fields['trial']}"
 
 
 def _module(places: runner.Places, fields: dict) -> str:

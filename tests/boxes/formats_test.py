@@ -28,9 +28,15 @@ SHOWN, RECTANGLE = (48, 80), (8, 16, 24, 64)
 TAGS = range(1, 9)  # of EXIF's orientation
 CANVAS = CanvasConfig(
     area_scale=1,
-    canvas_height=48, canvas_width=80, smallest_area=3840, largest_area=3840, test_area=3840, canvas_mirror=False,
-    canvas_colour_drop=0.0, max_boxes=2,
-)  # fmt: skip
+    canvas_height=48,
+    canvas_width=80,
+    smallest_area=3840,
+    largest_area=3840,
+    test_area=3840,
+    canvas_mirror=False,
+    canvas_colour_drop=0.0,
+    max_boxes=2,
+)
 
 
 def stored(tag):

@@ -43,7 +43,10 @@ def xml(*objects, size=(HEIGHT, WIDTH)):
             f"<{c}>{n}</{c}>" for c, n in zip(("xmin", "ymin", "xmax", "ymax"), numbers)
         )
         difficult = numbers[4] if len(numbers) > 4 else 0
-        text += f"<object><name>{name}</name><difficult>{difficult}</difficult><bndbox>{corners}</bndbox></object>"
+        text += (
+            f"<object><name>{name}</name><difficult>{difficult}</difficult>"
+            f"<bndbox>{corners}</bndbox></object>"
+        )
     return (text + "</annotation>").encode()
 
 

@@ -254,10 +254,11 @@ def test_the_command_of_the_readme(tmp_path, layout):
 
 
 SMALLEST = """
-    --encoder=random --backbone=tiny --precision=float32 --canvas_height=48 --canvas_width=64 --rpn_width=8
-    --rpn_samples=16 --rpn_train_candidates=20 --rpn_train_proposals=10 --rpn_test_candidates=20 --rpn_test_proposals=10
-    --region_samples=8 --region_pool=3 --region_blocks=1 --region_width=8 --batch_size=2 --train_steps=2
-    --test_batch_size=2 --strategy=single
+    --encoder=random --backbone=tiny --precision=float32 --canvas_height=48 --canvas_width=64
+    --rpn_width=8 --rpn_samples=16 --rpn_train_candidates=20 --rpn_train_proposals=10
+    --rpn_test_candidates=20 --rpn_test_proposals=10 --region_samples=8 --region_pool=3
+    --region_blocks=1 --region_width=8 --batch_size=2 --train_steps=2 --test_batch_size=2
+    --strategy=single
 """.split()
 
 

@@ -22,12 +22,13 @@ from tests.detect.samples import SMALL, make_tiny
 
 pytestmark = pytest.mark.drawn
 FLAGS = """
-    --split=train --test_split=train --canvas_height=64 --canvas_width=64 --smallest_area=4096 --largest_area=4096
-    --test_area=4096 --nocanvas_mirror --canvas_colour_drop=0 --max_boxes=2 --encoder=random --backbone=tiny
-    --anchor_sizes=16,32 --rpn_width=16 --rpn_samples=32 --rpn_train_candidates=60 --rpn_train_proposals=30
-    --rpn_test_candidates=60 --rpn_test_proposals=30 --region_samples=16 --region_positive_fraction=0.5
-    --region_reduce=0 --region_pool=5 --region_head=mlp --region_blocks=1 --region_width=32
-    --batch_size=4 --train_steps=200 --steps_per_loop=40 --learning_rate=0.02 --rate_batch=0 --rate_drops=0.85
+    --split=train --test_split=train --canvas_height=64 --canvas_width=64 --smallest_area=4096
+    --largest_area=4096 --test_area=4096 --nocanvas_mirror --canvas_colour_drop=0 --max_boxes=2
+    --encoder=random --backbone=tiny --anchor_sizes=16,32 --rpn_width=16 --rpn_samples=32
+    --rpn_train_candidates=60 --rpn_train_proposals=30 --rpn_test_candidates=60
+    --rpn_test_proposals=30 --region_samples=16 --region_positive_fraction=0.5 --region_reduce=0
+    --region_pool=5 --region_head=mlp --region_blocks=1 --region_width=32 --batch_size=4
+    --train_steps=200 --steps_per_loop=40 --learning_rate=0.02 --rate_batch=0 --rate_drops=0.85
     --encoder_rate_factor=1 --clip_norm=5 --warmup_steps=10 --weight_decay=0 --strategy=single
 """.split()
 

@@ -17,13 +17,14 @@ SIDE = 64
 DRAWS = Draws(tf.constant([5, 6]), 4)
 SMALL = cli.parse(
     DetectConfig,
-    """--encoder=random --backbone=tiny --canvas_height=48 --canvas_width=64 --smallest_area=800 --largest_area=2400
-    --test_area=1500 --area_scale=1 --max_boxes=100 --anchor_sizes=8,16,32 --rpn_width=8 --rpn_samples=32
-    --rpn_train_candidates=60
-    --rpn_train_proposals=20 --rpn_test_candidates=60 --rpn_test_proposals=20 --region_samples=16
-    --region_positive_fraction=0.5 --region_reduce=8 --region_pool=4 --region_blocks=1 --region_width=16
-    --region_bottleneck=8 --region_stride=1 --detections=12 --batch_size=2 --learning_rate=0.01 --rate_batch=0
-    --warmup_steps=0 --rate_drops= --train_steps=10""".split(),
+    """--encoder=random --backbone=tiny --canvas_height=48 --canvas_width=64
+    --smallest_area=800 --largest_area=2400 --test_area=1500 --area_scale=1 --max_boxes=100
+    --anchor_sizes=8,16,32 --rpn_width=8 --rpn_samples=32 --rpn_train_candidates=60
+    --rpn_train_proposals=20 --rpn_test_candidates=60 --rpn_test_proposals=20
+    --region_samples=16 --region_positive_fraction=0.5 --region_reduce=8 --region_pool=4
+    --region_blocks=1 --region_width=16 --region_bottleneck=8 --region_stride=1
+    --detections=12 --batch_size=2 --learning_rate=0.01 --rate_batch=0 --warmup_steps=0
+    --rate_drops= --train_steps=10""".split(),
 )
 TINY = replace(SMALL.detector, region_reduce=6, region_chunk=5, backbone_norm="layer")
 

@@ -20,8 +20,9 @@ from cpc_tf.training.strategy import make_strategy
 from tests import samples
 
 FLAGS = """
-    --resize=16 --image_size=16 --crop_area=1 --crop_stretch=1 --nomirror --augment=none --encoder=pixels
-    --backbone=tiny --dropout=0 --batch_size=6 --test_split=val --strategy=single --steps_per_loop=4
+    --resize=16 --image_size=16 --crop_area=1 --crop_stretch=1 --nomirror --augment=none
+    --encoder=pixels --backbone=tiny --dropout=0 --batch_size=6 --test_split=val --strategy=single
+    --steps_per_loop=4
 """.split()
 
 

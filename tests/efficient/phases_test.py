@@ -23,9 +23,9 @@ from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.phases import FINE_TUNED, in_folder
 
 FLAGS = """
-    --test_split=val --resize=16 --image_size=16 --augment=none --encoder=random --backbone=tiny --head_blocks=0
-    --batch_size=4 --finetune_steps=2 --encoder_adam=paper --held_out=0 --strategy=single
-    --steps_per_loop=1 --checkpoint_every=1
+    --test_split=val --resize=16 --image_size=16 --augment=none --encoder=random --backbone=tiny
+    --head_blocks=0 --batch_size=4 --finetune_steps=2 --encoder_adam=paper --held_out=0
+    --strategy=single --steps_per_loop=1 --checkpoint_every=1
 """.split()
 
 

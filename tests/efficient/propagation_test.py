@@ -243,8 +243,9 @@ def test_running_statistics_are_those_of_pictures_with_labels():
 
 
 FLAGS = """
-    --resize=16 --image_size=16 --crop_area=1 --nomirror --augment=none --encoder=pixels --backbone=tiny
-    --batch_size=6 --labels_per_class=2 --held_out=0 --strategy=single --propagation=vat --test_split=val
+    --resize=16 --image_size=16 --crop_area=1 --nomirror --augment=none --encoder=pixels
+    --backbone=tiny --batch_size=6 --labels_per_class=2 --held_out=0 --strategy=single
+    --propagation=vat --test_split=val
 """.split()
 
 

@@ -163,9 +163,9 @@ def test_invalid_search_lists_are_refused_by_name(flag, value):
 
 
 FLAGS = """
-    --resize=16 --image_size=16 --crop_area=0.5 --augment=none --backbone=tiny --head_blocks=0 --endpoint=latents
-    --cached_views=1 --batch_size=8 --train_steps=6 --finetune_steps=2 --steps_per_loop=6
-    --search_trials=1 --label_fraction=0.5 --held_out=0.25 --strategy=single
+    --resize=16 --image_size=16 --crop_area=0.5 --augment=none --backbone=tiny --head_blocks=0
+    --endpoint=latents --cached_views=1 --batch_size=8 --train_steps=6 --finetune_steps=2
+    --steps_per_loop=6 --search_trials=1 --label_fraction=0.5 --held_out=0.25 --strategy=single
 """.split()
 TIMES = ("wall_seconds", "cpu_seconds", "images_per_second", "waiting", "read_gb")
 

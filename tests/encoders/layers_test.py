@@ -431,11 +431,14 @@ def test_an_example_does_not_depend_on_the_others():
 
 
 GOOD = {name: np.ones(shape, np.float32) for name, shape in (
-    ("x", [3, 4, 5]), ("scale", [5]), ("offset", [5]), ("mean", [3]), ("inverse", [3]), ("upstream", [3, 4, 5]),
+    ("x", [3, 4, 5]), ("scale", [5]), ("offset", [5]), ("mean", [3]), ("inverse", [3]),
+    ("upstream", [3, 4, 5]),
 )}  # fmt: skip
 HOSTILE = [
-    ("x", [4, 5]), ("x", [3, 4, 5, 1]), ("x", [3, 0, 5]), ("x", [3, 4, 0]), ("scale", [4]), ("scale", [5, 1]),
-    ("offset", [6]), ("mean", [2]), ("inverse", [3, 1, 1]), ("upstream", [3, 5, 4]), ("upstream", [60]),
+    ("x", [4, 5]), ("x", [3, 4, 5, 1]), ("x", [3, 0, 5]), ("x", [3, 4, 0]),
+    ("scale", [4]), ("scale", [5, 1]),
+    ("offset", [6]), ("mean", [2]), ("inverse", [3, 1, 1]),
+    ("upstream", [3, 5, 4]), ("upstream", [60]),
 ]  # fmt: skip
 
 

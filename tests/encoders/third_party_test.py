@@ -190,7 +190,8 @@ def test_the_binaries_ask_the_signature_for_its_outputs(written, pictures, tmp_p
         f"--workdir={tmp_path}/run",
     ]
     if task == "linear":
-        given += "--nobaselines --augment=none --geometry_from=flags --patch_size=16 --patch_stride=16".split()
+        given += ["--nobaselines", "--augment=none"]
+        given += ["--geometry_from=flags", "--patch_size=16", "--patch_stride=16"]
     with pytest.raises(
         ConfigError, match="^--endpoint=none: .* has the feature maps or vectors avepool_feat"
     ):

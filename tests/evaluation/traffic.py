@@ -20,12 +20,10 @@ from cpc_tf.evaluation import inference
 class Traffic(NamedTuple):
     """What a run did."""
 
-    eager: list[
-        str
-    ]  # types of the operations that ran outside of compiled functions, and names of these functions
-    graphs: list[
-        tf.Graph
-    ]  # of the programs that all replicas run, one for each time one was traced
+    # Types of the operations that ran outside of compiled functions, and names of these functions.
+    eager: list[str]
+    # Of the programs that all replicas run, one for each time one was traced.
+    graphs: list[tf.Graph]
 
     def between_batches(self) -> set[str]:
         """The types of operations between two batches of the same evaluation; empty if none had

@@ -27,9 +27,10 @@ from tests.export.runs import efficient_run, write_run
 from tests.samples import write_pictures
 
 FLAGS = (
-    "--resize=18", "--image_size=16", "--crop_area=0.5", "--augment=none", "--backbone=small", "--head_blocks=0",
-    "--batch_size=2", "--train_steps=2", "--finetune_steps=2", "--steps_per_loop=2", "--labels_per_class=1",
-    "--encoder_rate=0.01", "--strategy=single", "--test_split=val",
+    "--resize=18", "--image_size=16", "--crop_area=0.5", "--augment=none", "--backbone=small",
+    "--head_blocks=0", "--batch_size=2", "--train_steps=2", "--finetune_steps=2",
+    "--steps_per_loop=2", "--labels_per_class=1", "--encoder_rate=0.01",
+    "--strategy=single", "--test_split=val",
 )  # fmt: skip
 PIXELS = np.random.default_rng(1).integers(0, 256, [2, 16, 16, 3], np.uint8)
 PREPARED = tf.image.convert_image_dtype(PIXELS, tf.float32)

@@ -28,23 +28,35 @@ from tests.detect.samples import SMALL, detector_training
 IMAGES = np.random.default_rng(1).uniform(size=[2, 32, 24, 3]).astype(np.float32)
 NAMES = ["ant", "bee", "wasp"]
 RESULT = {
-    "num_classes": 3, "class_names": NAMES, "num_train_labels": 30, "label_fraction": 0.1, "levels": None, "top1": 0.75,
-    "steps": 2, "tested": 12,
+    "num_classes": 3,
+    "class_names": NAMES,
+    "num_train_labels": 30,
+    "label_fraction": 0.1,
+    "levels": None,
+    "top1": 0.75,
+    "steps": 2,
+    "tested": 12,
     "calibration": {
-        "held_out": 6, "temperature": 2.5, "fitted": True, "ece_before": 0.2, "ece": 0.04, "tested": 12,
+        "held_out": 6,
+        "temperature": 2.5,
+        "fitted": True,
+        "ece_before": 0.2,
+        "ece": 0.04,
+        "tested": 12,
     },
-}  # fmt: skip
+}
 SIDES = ["--resize=22", "--image_size=16"]
 EFFICIENT = [
-    *SIDES, "--backbone=small", "--batch_size=2", "--train_steps=2", "--head_blocks=1", "--head_width=8",
-    "--strategy=single", "--test_split=val",
+    *SIDES, "--backbone=small", "--batch_size=2", "--train_steps=2", "--head_blocks=1",
+    "--head_width=8", "--strategy=single", "--test_split=val",
 ]  # fmt: skip
 GRID = ["--geometry_from=flags", "--augment=none", *SIDES, "--patch_size=8", "--patch_stride=4"]
 LINEAR = ["--batch_size=3", "--strategy=single", "--test_split=val"]
 PRETRAIN = (
-    "--resize=32", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--encoder=small", "--output_stack=1",
-    "--batch_size=2", "--recompute", "--directions=1", "--context_blocks=1", "--context_dim=8",
-    "--precision=bfloat16", "--split=unlabelled", "--dataset=folder:/home/someone/birds",
+    "--resize=32", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--encoder=small",
+    "--output_stack=1", "--batch_size=2", "--recompute", "--directions=1",
+    "--context_blocks=1", "--context_dim=8", "--precision=bfloat16", "--split=unlabelled",
+    "--dataset=folder:/home/someone/birds",
 )  # fmt: skip
 # The head is the encoder's own last stack, exported as it was trained.
 DETECT = replace(

@@ -52,8 +52,8 @@ def test_rows_columns_and_changes_of_others_are_kept(tmp_path):
     path.write_text(path.read_text().replace("x/a/1.png;cat", "x/a/1.png;horse"))
     table.change({NAMES[1]: Label(("dog",))})
     assert (
-        path.read_text()
-        == "file;label;by;camera;group\nx/a/1.png;horse;person;left;g1\nnone.png;dog;person;right;g2\n"
+        path.read_text() == "file;label;by;camera;group\n"
+        "x/a/1.png;horse;person;left;g1\nnone.png;dog;person;right;g2\n"
         "3.png;dog;person;;\na/2.png;dog;person;;\n"
     )
     path.unlink()
@@ -73,8 +73,8 @@ def test_rows_of_an_image_change_together_keeping_annotators(tmp_path):
     table.change({NAMES[2]: Label(("dog",))})
     table.change({NAMES[0]: Label(("dog",))})
     assert (
-        path.read_text()
-        == "file,label,by\na/1.png,dog,person\nx/a/1.png,dog,person\na/2.png,cat,bert\nb/3.png,dog,person\n"
+        path.read_text() == "file,label,by\na/1.png,dog,person\nx/a/1.png,dog,person\n"
+        "a/2.png,cat,bert\nb/3.png,dog,person\n"
     )
     assert LabelTable(str(path), NAMES).of == table.of
 

@@ -189,8 +189,9 @@ def test_unknown_augmentation_must_be_given(tmp_path):
 
 
 FLAGS = """
-    --encoder=pixels --geometry_from=flags --resize=16 --image_size=16 --patch_size=8 --patch_stride=4 --augment=none
-    --batch_size=8 --train_steps=40 --cached_views=1 --learning_rate=0.03 --strategy=single
+    --encoder=pixels --geometry_from=flags --resize=16 --image_size=16 --patch_size=8
+    --patch_stride=4 --augment=none --batch_size=8 --train_steps=40 --cached_views=1
+    --learning_rate=0.03 --strategy=single
 """.split()
 
 
@@ -225,10 +226,12 @@ def test_multi_label_pictures_to_the_report(tmp_path, monkeypatch, capsys):
 
 
 LINEAR = (
-    "--test_split=val", "--batch_size=4", "--train_steps=3", "--cached_views=1", "--strategy=single", "--xla=off",
-    "--nobaselines",
+    "--test_split=val", "--batch_size=4", "--train_steps=3", "--cached_views=1",
+    "--strategy=single", "--xla=off", "--nobaselines",
 )  # fmt: skip
-EFFICIENT = "--resize=16 --image_size=16 --endpoint=latents --head_blocks=0 --test_split=val --augment=none".split()
+EFFICIENT = """
+    --resize=16 --image_size=16 --endpoint=latents --head_blocks=0 --test_split=val --augment=none
+""".split()
 
 
 def made_grey(folder):

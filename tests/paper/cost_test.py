@@ -27,7 +27,8 @@ def in_root(monkeypatch):
 
 @pytest.mark.parametrize(("text", "flop"), [
     ("500,456 steps; 1.7 TFLOP an image: about 6e20 FLOP in all. The paper: 32 workers", 6e20),
-    ("a search of 12 settings, fine-tuning; at most 4e19 FLOP a setting, then 3e18. Not measured.", 12 * 4e19 + 3e18),
+    ("a search of 12 settings, fine-tuning; at most 4e19 FLOP a setting, then 3e18. Not measured.",
+     12 * 4e19 + 3e18),
     ("twice that of the baseline", 0),
 ])  # fmt: skip
 def test_the_cost_is_what_a_header_states(text, flop):

@@ -164,9 +164,11 @@ def test_single_channel_rung_is_shown_with_colour_result():
 @pytest.mark.parametrize(("given", "said"), [
     (("5", ""), "^--table=5: must be 1, 2, 3, 4, fig3$"),
     (("", ""), "^name a row by --row=NAME or a table by --table=1"),
-    (("4", "Yolo"), "^--row=Yolo: no row of the paper has this name; Supervised baseline; Exemplar"),
+    (("4", "Yolo"),
+     "^--row=Yolo: no row of the paper has this name; Supervised baseline; Exemplar"),
     (("1", "AMDIM"), f"^--row=AMDIM: nothing runs it here .{NOT}: its objective"),
-    (("1", "Rotation", ["linar:--x=1"]), "^--also=linar:--x=1: must be a flag, as --data_dir=/data, or"),
+    (("1", "Rotation", ["linar:--x=1"]),
+     "^--also=linar:--x=1: must be a flag, as --data_dir=/data, or"),
 ])  # fmt: skip
 def test_what_cannot_be_run_is_said(given, said, tmp_path):
     table, row, also = (*given, [])[:3]

@@ -225,11 +225,16 @@ class WithBatchNorm(Rotation):
 
 
 @pytest.mark.parametrize(("kind", "accumulate", "replicas", "message"), [
-    (Correlations, 2, 1, "--accumulate=2: correlations of the features are of all images of a step"),
-    (Correlations, 1, 2, "--strategy=auto: each of the 2 devices would compute its own correlations of the feat"),
+    (Correlations, 2, 1,
+     "--accumulate=2: correlations of the features are of all images of a step"),
+    (Correlations, 1, 2,
+     "--strategy=auto: each of the 2 devices would compute its own correlations of the feat"),
     (WithBatchNorm, 2, 1, "--accumulate=2: batch norm's statistics are of all images"),
-    (WithBatchNorm, 1, 2, "--strategy=auto: each of the 2 devices would compute its own batch norm's statistics"),
-    (Unstated, 1, 1, '--objective=rotation: its class Unstated must say what the loss .*: OF_WHOLE_BATCH = "" if noth'),
+    (WithBatchNorm, 1, 2,
+     "--strategy=auto: each of the 2 devices would compute its own batch norm's statistics"),
+    (Unstated, 1, 1,
+     "--objective=rotation: its class Unstated must say what the loss .*: "
+     'OF_WHOLE_BATCH = "" if noth'),
 ])  # fmt: skip
 def test_whole_batch_objectives_are_refused_in_parts(
     kind, accumulate, replicas, message, monkeypatch, two_replicas

@@ -144,11 +144,14 @@ BIRDS = {"dataset": "folder:/birds"}
         ({"top1": 0.5}, [{"top1": 0.4}, {"fraction": 1.0, "top1": 0.45}],
          "pixels need more than 10 times as many labels"),
         # The demo: the preset trains longer, and the study found half the gain.
-        ({"top1": 0.8, "steps": 600}, [{"top1": 0.5, "steps": 600}, {"fraction": 1.0, "top1": 0.9, "steps": 600}],
+        ({"top1": 0.8, "steps": 600},
+         [{"top1": 0.5, "steps": 600}, {"fraction": 1.0, "top1": 0.9, "steps": 600}],
          "short run (600 of the preset's 1,500 steps); no gain is claimed"),
         ({"top1": 0.8, **BIRDS}, [{"top1": 0.5, **BIRDS}, {"fraction": 1.0, "top1": 0.9, **BIRDS}],
-         "whether longer training would be better on these images is not known; no gain is claimed"),
-        ({"top1": 0.8}, [{"top1": 0.5, "steps": None}, {"fraction": 1.0, "top1": 0.9, "steps": None}],
+         "whether longer training would be better on these images is not known; "
+         "no gain is claimed"),
+        ({"top1": 0.8},
+         [{"top1": 0.5, "steps": None}, {"fraction": 1.0, "top1": 0.9, "steps": None}],
          "unknown number of steps; no gain is claimed"),
     ],
 )  # fmt: skip

@@ -53,7 +53,8 @@ def _theirs(name):
     [
         # Modules of 32 and of 64 px and of one seed: the numbers in their paths were once taken for
         # seeds.
-        ([_linear("runs/32/hub"), _linear("runs/64/hub")], ["CPC v2 (runs/32/hub)", "CPC v2 (runs/64/hub)"]),
+        ([_linear("runs/32/hub"), _linear("runs/64/hub")],
+         ["CPC v2 (runs/32/hub)", "CPC v2 (runs/64/hub)"]),
         ([_theirs("x/mobile")], ["mobile"]),
         (
             [*map(_theirs, ("x/mobile", "y/efficient", "z/mobile", "https://host/publisher/net/1"))],
@@ -65,10 +66,12 @@ def _theirs(name):
          ["CPC + Rotation", "CPC + Rotation and labels"]),
         ([_linear("runs/hub"), _linear("pixels")], ["CPC v2", "pixels"]),
         ([_linear("a"), _other(began_with="first")], ["CPC v2", "CPC v2 (from first)"]),
-        ([_linear("a"), _other(architecture="resnet50_v2")], ["CPC v2 (ResNet-50 v2)", "CPC v2 (small ResNet)"]),
+        ([_linear("a"), _other(architecture="resnet50_v2")],
+         ["CPC v2 (ResNet-50 v2)", "CPC v2 (small ResNet)"]),
         ([_linear("a"), _other(architecture="resnet50_x2_grey")],
          ["CPC v2 (ResNet-50 x2, grey)", "CPC v2 (small ResNet)"]),
-        ([_linear("a"), _other(1, dataset="folder:birds")], ["CPC v2 (birds)", "CPC v2 (photos/100)"]),
+        ([_linear("a"), _other(1, dataset="folder:birds")],
+         ["CPC v2 (birds)", "CPC v2 (photos/100)"]),
     ],
 )  # fmt: skip
 def test_different_encoders_are_methods_with_distinct_titles(runs, titles):
@@ -117,8 +120,11 @@ def test_runs_with_other_class_counts_are_not_averaged():
 
 def test_encoders_that_were_pretrained_otherwise_are_not_averaged():
     line = "cpc_tf.linear --train_steps=0 --seed=0"
-    runs = [_linear("a", n, settings=[f"cpc_tf.pretrain --train_steps={steps} --seed={n}", "export", line])
-            for n, steps in enumerate((950, 950, 300))]  # fmt: skip
+    pretrain = "cpc_tf.pretrain --train_steps"
+    runs = [
+        _linear("a", n, settings=[f"{pretrain}={steps} --seed={n}", "export", line])
+        for n, steps in enumerate((950, 950, 300))
+    ]
     assert _names([*runs, _linear("a", 5)]) == ["CPC v2", "CPC v2 (pretrain train_steps=300)"]
     runs = [
         _linear(f"{n}", identity={**samples.identity("hub", n), "steps": s})

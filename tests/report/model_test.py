@@ -19,7 +19,8 @@ def _first(*records):
         ([samples.efficient("pixels", top1=0.512)],
          "With 100 labels it names 68 of 100 new images right; the same without pre-training 51."),
         # With other labels, of another task: no rival.
-        ([samples.efficient("pixels", 0.2, top1=0.6), samples.linear("pixels", 0.6, num_train_labels=100)],
+        ([samples.efficient("pixels", 0.2, top1=0.6),
+          samples.linear("pixels", 0.6, num_train_labels=100)],
          "With 100 labels it names 68 of 100 new images right."),
         # A network untrained is the rival only where none learned from the labels alone.
         ([samples.efficient("pixels", top1=0.4), samples.efficient("random", top1=0.5)],
@@ -46,13 +47,16 @@ def test_of_few_pictures_the_sentence_counts_them():
 @pytest.mark.parametrize(
     ("record", "sentence"),
     [
-        (samples.detect(map11=0.5), "It finds the objects on new images with a mean average precision of 50 of 100."),
-        (samples.detect(best_f1={"score": 0.6, "right": 3, "boxes": 4, "objects": 6, "precision": 0.75, "recall": 0.5}),
+        (samples.detect(map11=0.5),
+         "It finds the objects on new images with a mean average precision of 50 of 100."),
+        (samples.detect(best_f1={"score": 0.6, "right": 3, "boxes": 4, "objects": 6,
+                                 "precision": 0.75, "recall": 0.5}),
          "It finds 50 of 100 objects on new images, and 75 of 100 boxes that it draws are right."),
         (samples.pretrain(), "An encoder was trained on 100 images without labels."),
         ({**samples.linear(), "multi_label": True, "map": 0.6, "top1": None,
           "classes": {"cat": {"tested": 10, "predicted": 8, "right": 6}}},
-         "With 1,000 labels it finds 60 of 100 things that new images show, and 75 of 100 that it names are there."),
+         "With 1,000 labels it finds 60 of 100 things that new images show, "
+         "and 75 of 100 that it names are there."),
     ],
 )  # fmt: skip
 def test_other_tasks(record, sentence):

@@ -198,7 +198,13 @@ def test_folder_spellings_give_one_name(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "birds/images").mkdir(parents=True)
     os.symlink(tmp_path / "birds", tmp_path / "link")
-    written = ("birds/images", "birds/images/", "./birds/../birds/images", "~/birds/images", f"{tmp_path}/birds/images",
-               "link/images")  # fmt: skip
+    written = (
+        "birds/images",
+        "birds/images/",
+        "./birds/../birds/images",
+        "~/birds/images",
+        f"{tmp_path}/birds/images",
+        "link/images",
+    )
     assert len({dataset_id(f"folder:{path}") for path in written}) == 1
     assert {*dataset_titles([f"folder:{path}" for path in written]).values()} == {"images"}

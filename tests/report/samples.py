@@ -51,34 +51,72 @@ def efficient(
         "chosen": True,
     }
     return {
-        "kind": "efficient", "encoder": encoder, "identity": identity(encoder, seed, trained_by), "backbone": "small",
-        "dataset": "photos", "num_classes": 6, "class_names": CLASSES, "label_fraction": fraction,
-        "num_train_labels": round(1000 * fraction), "seed": seed, "top1": top1, "top5": min(1, top1 + 0.1),
-        "loss": 1.0, "phases": phases, "search": [trial], **more,
-    }  # fmt: skip
+        "kind": "efficient",
+        "encoder": encoder,
+        "identity": identity(encoder, seed, trained_by),
+        "backbone": "small",
+        "dataset": "photos",
+        "num_classes": 6,
+        "class_names": CLASSES,
+        "label_fraction": fraction,
+        "num_train_labels": round(1000 * fraction),
+        "seed": seed,
+        "top1": top1,
+        "top5": min(1, top1 + 0.1),
+        "loss": 1.0,
+        "phases": phases,
+        "search": [trial],
+        **more,
+    }
 
 
 def linear(encoder="runs/photos/hub", top1=0.9, seed=0, trained_by="", **more):
     return {
-        "kind": "linear", "encoder": encoder, "identity": identity(encoder, seed, trained_by), "dataset": "photos",
-        "num_classes": 6, "num_train_labels": 1000, "label_fraction": 1.0, "seed": seed, "top1": top1, "top5": 1.0,
-        "test_split": "test", "loss": 0.5, "steps": 2375, **more,
-    }  # fmt: skip
+        "kind": "linear",
+        "encoder": encoder,
+        "identity": identity(encoder, seed, trained_by),
+        "dataset": "photos",
+        "num_classes": 6,
+        "num_train_labels": 1000,
+        "label_fraction": 1.0,
+        "seed": seed,
+        "top1": top1,
+        "top5": 1.0,
+        "test_split": "test",
+        "loss": 0.5,
+        "steps": 2375,
+        **more,
+    }
 
 
 def detect(encoder="runs/photos/hub", map11=0.5, seed=0, trained_by="", **more):
     return {
-        "kind": "detect", "dataset": "voc", "encoder": encoder, "identity": identity(encoder, seed, trained_by),
-        "map11": map11, "seed": seed, **more,
-    }  # fmt: skip
+        "kind": "detect",
+        "dataset": "voc",
+        "encoder": encoder,
+        "identity": identity(encoder, seed, trained_by),
+        "map11": map11,
+        "seed": seed,
+        **more,
+    }
 
 
 def pretrain(seed=0, **more):
     return {
-        "kind": "pretrain", "dataset": "photos/100", "encoder": "small", "identity": identity("", seed), "seed": seed,
-        "images": 100, "parameters": 1000, "step": 30, "loss": 9.0, "accuracy": 0.1, "bound": 1.0,
-        "wall_seconds": 60.5, **more,
-    }  # fmt: skip
+        "kind": "pretrain",
+        "dataset": "photos/100",
+        "encoder": "small",
+        "identity": identity("", seed),
+        "seed": seed,
+        "images": 100,
+        "parameters": 1000,
+        "step": 30,
+        "loss": 9.0,
+        "accuracy": 0.1,
+        "bound": 1.0,
+        "wall_seconds": 60.5,
+        **more,
+    }
 
 
 def metrics(steps=(10, 20, 30), **more):
@@ -96,8 +134,8 @@ def all_kinds(folder):
     for fraction, top1 in CPC.items():
         if fraction != 0.1:
             stack = {"head_blocks": 11, "parameters": 197_000_000}
-            write(folder / f"photos/efficient/cpc_{fraction}", efficient(fraction=fraction, top1=top1, **stack),
-                  predictions__csv=table)  # fmt: skip
+            record = efficient(fraction=fraction, top1=top1, **stack)
+            write(folder / f"photos/efficient/cpc_{fraction}", record, predictions__csv=table)
     for fraction, top1 in PIXELS.items():
         write(folder / f"photos/efficient/pixels_{fraction}", efficient("pixels", fraction, top1))
     write(folder / "photos/efficient/pixels_0.1_seed1", efficient("pixels", 0.1, 0.52, seed=1))

@@ -34,7 +34,8 @@ def other_view(
     group.
 
         projections = tf.math.l2_normalize(tf.random.normal([256, 2, 128]), axis=2)
-        loss, accuracy = other_view(projections, CandidatePool(projections[None], 0), temperature=0.1)
+        candidates = CandidatePool(projections[None], 0)
+        loss, accuracy = other_view(projections, candidates, temperature=0.1)
 
     Args:
       projections: [B, 2, T], float32 of length 1, static shape.
