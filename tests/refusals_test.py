@@ -258,7 +258,6 @@ TABLE = [
     ("predict", "--model=EMPTY --pictures=PICTURES --output=-", "^--model=EMPTY: has no classifier.json or"),
     ("predict", "--model=MODULE --pictures=PICTURES --output=-", "^--model=MODULE: holds an encoder, .*cpc-tf embed"),
     ("embed", "--encoder=MODULE --pictures=PICTURES --output=x.txt", "^--output=x.txt: must end with"),
-    ("embed", f"{EMBED} --encoder=pixels", "^--encoder=pixels: name a TF-Hub module"),
     ("embed", f"{EMBED} --pictures=EMPTY/none", "^--pictures=EMPTY/none: there is no"),
     ("embed", f"{EMBED} --pictures=PICTURES/val/red/0.png,PICTURES/val", "val is a folder; give one folder"),
     ("embed", f"{EMBED} --pictures=EMPTY", "^--pictures=EMPTY: no image in this folder"),

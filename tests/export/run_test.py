@@ -102,7 +102,10 @@ def test_the_card_of_a_classifier(exported):
         None,
     )
     assert (card["temperature"], card["calibration"]) == (2.5, RESULT["calibration"])
-    assert (card["dataset"], card["figures"]) == ("folder:pictures", {"top1": 0.75})
+    assert (card["dataset"], card["figures"]) == (
+        "folder:pictures",
+        {"top1": 0.75, "tested": 12},
+    )
     assert "is 4.0 % instead of 20.0 %" in text
     assert "step 2 | |\n|---|---|\n| top-1 | 9 of 12 right (75 %, 46 to 92) |\n\n" in text
 
