@@ -345,7 +345,7 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
     Args:
       path: the table, for messages.
       table: as `read` returns it.
-      images: relative to their folder, with '/'.
+      pictures: relative to their folder, with '/'.
       root: that folder; '': where paths lead is not asked.
 
     Raises:
@@ -567,7 +567,7 @@ class _Names:
     """Images by the texts that name them.
 
     Args:
-      images: relative to their folder.
+      pictures: relative to their folder.
       same: returns the same text for names that are taken for one.
     """
 

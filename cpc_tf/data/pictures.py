@@ -232,7 +232,7 @@ def batches(
     In the end it warns of files of more than 8 bits, if no intensity range is known.
 
     Args:
-      images: files or arrays.
+      pictures: files or arrays.
       prepare: image uint8 [H, W, 3] -> uint8 [...], of the same shape for all if `batch_size` is
         not 1.
       batch_size: sound images of a batch; the last may have fewer, even none.

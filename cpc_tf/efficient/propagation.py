@@ -109,7 +109,7 @@ def adversarial(pictures: Unlabelled, target: tf.Tensor, config: PropagationConf
     iteration.
 
     Args:
-      images: undisturbed.
+      pictures: undisturbed.
       target: their logits, [n, classes].
       config: the sizes.
     """

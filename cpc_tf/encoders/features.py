@@ -2,7 +2,7 @@
 `predict` and Python.
 
 Features of an image are the mean of the feature map over the whole image and over its mirror image.
-Although our modules are trained on patches, this gives a better neighbours and better neighbours
+Although our modules are trained on patches, this gives better neighbours
 than the mean over the patch grid (docs/decisions.md).
 """
 
@@ -162,7 +162,7 @@ class Encoder:
         """Yields batches of images with the features of the sound ones, float32 [n, D].
 
         Args:
-          images: those of `pictures.find`.
+          pictures: those of `pictures.find`.
           batch_size: images encoded at a time.
           intensity_range: of images of more than 8 bits if the encoder has none; None: their own.
 
@@ -260,7 +260,7 @@ class Encoder:
 
         Args:
           query: one or several images.
-          images: those to search.
+          pictures: those to search.
           count: how many neighbours; fewer if there are fewer images.
 
         Raises:

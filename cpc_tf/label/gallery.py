@@ -25,7 +25,7 @@ class Gallery(NamedTuple):
     """Images that can be read, and their features.
 
     Attributes:
-      images: names relative to the folder, and paths.
+      pictures: names relative to the folder, and paths.
       features: float32 [M, D], a file of the cache, which may have rows of other images.
       rows: int64 [N]: the row of each image.
       directions: float32 [N, R], of length 1: the features in their first principal components, so

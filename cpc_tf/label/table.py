@@ -48,7 +48,7 @@ class LabelTable:
 
     Args:
       path: the file, which need not exist.
-      images: names relative to their folder.
+      pictures: names relative to their folder.
       root: that folder; '': where the paths of rows lead is not asked, see `labels.match`.
 
     Attributes:

@@ -57,7 +57,7 @@ def pretrain(
     raises KeyboardInterrupt.
 
     Args:
-      images: a folder of images, or several; None: the data set of the preset, for 'photos' the
+      pictures: a folder of images, or several; None: the data set of the preset, for 'photos' the
         photographs that come with cpc_tf.
       workdir: directory of the run.
       preset: name of a preset, such as 'imagenette/pretrain_128px'; 'photos' is 'photos/pretrain'.
@@ -244,7 +244,7 @@ def predict(
 
     Args:
       model: loaded, or the directory of an exported classifier or detector.
-      images: a folder (with all below it), a file, a list of files, an array uint8 or float in [0,
+      pictures: a folder (with all below it), a file, a list of files, an array uint8 or float in [0,
         1] of shape [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
       verbose: whether to print progress to stderr. **settings: any setting of `cpc-tf predict
         --help`, such as `output="predictions.csv"` or `sheet="sheet.png"`.
@@ -283,7 +283,7 @@ def embed(
 
     Args:
       encoder: loaded, or the directory of its module.
-      images: those of `predict`.
+      pictures: those of `predict`.
       verbose: whether to print progress to stderr. **settings: any setting of `cpc-tf embed
         --help`, such as `output="features.npz"` or `map="map.png"`.
 
