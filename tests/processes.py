@@ -69,8 +69,9 @@ def start(module: str, *words: object, **options) -> subprocess.Popen:
     """Starts `python -m module *words`.
 
     Args:
-      module: a module with a `__main__` part. *words: of its command line. **options: env, cwd,
-        stdout and stderr as for subprocess.Popen; by default both outputs are pipes.
+      module: a module with a `__main__` part. *words: of its command line.
+      **options: env, cwd, stdout and stderr as for subprocess.Popen; by default both outputs are
+        pipes.
 
     Returns:
       A Popen whose pipes are text.

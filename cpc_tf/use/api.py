@@ -63,8 +63,9 @@ def pretrain(
       preset: name of a preset, such as 'imagenette/pretrain_128px'; 'photos' is 'photos/pretrain'.
         None: the paper's settings.
       steps: length of training; None: that of the preset.
-      verbose: whether to print what the command prints. **settings: any setting of `cpc-tf pretrain
-        --help`, by the name of its flag, such as `batch_size=64`.
+      verbose: whether to print what the command prints.
+      **settings: any setting of `cpc-tf pretrain --help`, by the name of its flag, such as
+        `batch_size=64`.
 
     Returns:
       The encoder.
@@ -244,10 +245,11 @@ def predict(
 
     Args:
       model: loaded, or the directory of an exported classifier or detector.
-      pictures: a folder (with all below it), a file, a list of files, an array uint8 or float in [0,
-        1] of shape [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
-      verbose: whether to print progress to stderr. **settings: any setting of `cpc-tf predict
-        --help`, such as `output="predictions.csv"` or `sheet="sheet.png"`.
+      pictures: a folder (with all below it), a file, a list of files, an array uint8 or float in
+        [0, 1] of shape [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
+      verbose: whether to print progress to stderr.
+      **settings: any setting of `cpc-tf predict --help`, such as `output="predictions.csv"` or
+        `sheet="sheet.png"`.
 
     Returns:
       A named tuple for each image. Of a classifier: `file`, `labels` and `probabilities` of the
@@ -284,8 +286,9 @@ def embed(
     Args:
       encoder: loaded, or the directory of its module.
       pictures: those of `predict`.
-      verbose: whether to print progress to stderr. **settings: any setting of `cpc-tf embed
-        --help`, such as `output="features.npz"` or `map="map.png"`.
+      verbose: whether to print progress to stderr.
+      **settings: any setting of `cpc-tf embed --help`, such as `output="features.npz"` or
+        `map="map.png"`.
 
     Returns:
       `names` of the images, `features` float32 [N, D], `broken` {name: reason} of those that cannot
