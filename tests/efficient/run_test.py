@@ -468,7 +468,7 @@ def test_multi_label_results_report_no_accuracy(multi_label, tmp_path, capsys, m
         f"mAP {100 * result['map']:.1f} % (12 images)  micro-F1 {100 * result['micro_f1']:.1f} %"
     )
     assert f"frozen       {of_test}" in out
-    assert re.search(r"held-out mAP \d+\.\d % \(\d+ pictures\)", out)
+    assert re.search(r"held-out mAP \d+\.\d % \(\d+ images\)", out)
     told = (
         out
         + (tmp_path / "run/result.json").read_text()

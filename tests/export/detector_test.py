@@ -30,7 +30,7 @@ def picture(height, width):
 
 
 def found_by(detected, pixels):
-    """What the run's detector finds on an image: detections with the boxes in the picture's pixels,
+    """What the run's detector finds on an image: detections with the boxes in the image's pixels,
     and how many.
     """
     (batch,) = canvas.plain_batches(Images([(encode(pixels), [], [], [])]), DETECT.canvas, 1)
