@@ -86,7 +86,7 @@ def draw_sheet(
     rows = math.ceil(len(scenes) / columns)
     class_names = plots.drawable(tuple(class_names), "class")
     titles = plots.shortened(
-        plots.drawable(tuple(scene.name for scene in scenes), "picture"), TITLE
+        plots.drawable(tuple(scene.name for scene in scenes), "image"), TITLE
     )
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:

@@ -300,7 +300,7 @@ def draw_neighbours(
     for _, _, near in rows:
         paths += [files.names[i] for i, _ in near]
     paths = [*dict.fromkeys(paths)]
-    drawable = plots.drawable(tuple(map(os.path.basename, paths)), "picture")
+    drawable = plots.drawable(tuple(map(os.path.basename, paths)), "image")
     named = dict(zip(paths, plots.shortened(drawable, _LETTERS, ends=True)))
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:

@@ -239,7 +239,7 @@ def sheet(
     inks = plots.THEME.named
     canvas = Image.new("RGB", size, inks["page"])
     pen = ImageDraw.Draw(canvas)
-    files = plots.drawable(tuple(record.file.rpartition("/")[2] for record in records), "picture")
+    files = plots.drawable(tuple(record.file.rpartition("/")[2] for record in records), "image")
     captions = [(_caption(record, style_of), file) for record, file in zip(records, files)]
     heading = "the least sure first"
     if total > len(records):
