@@ -121,6 +121,8 @@ class Encoder:
             self.what = (
                 f"the mean of {output} over an image of {side} x {side} px and its mirror image"
             )
+        if self._is_grey:
+            self.what += ", grey as in its training"
 
         # What the features depend on beside the images.
         stamp = _stamp(name.module)
