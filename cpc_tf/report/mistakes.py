@@ -106,7 +106,7 @@ def confusions(run: Run, predictions: Predictions | None) -> list[Block]:
             "Class": names[i],
             "Taken for": names[j],
             "Of the class, %": spread([wrong[i, j]]),
-            "Pictures": int(counts[i, j]),
+            "Images": int(counts[i, j]),
         }
         for i, j in worst
         if wrong[i, j]
