@@ -154,7 +154,7 @@ def test_images_with_undrawable_names_are_numbered_on_sheet(tmp_path, monkeypatc
     files, drawn = pictures.find(str(tmp_path)), []
     monkeypatch.setattr(plots, "tile", lambda axis, image, text, **_: drawn.append(text))
     draw_neighbours([(np.zeros([4, 4, 3], np.uint8), files.names[0], [(1, 0.5)])], files)
-    assert drawn == ["image 0", "0.50\npicture 1"]
+    assert drawn == ["image 0", "0.50\nimage 1"]
     assert "image 0 is \u0623.png, image 1 is \u0628.png" in caplog.text
 
 
