@@ -85,9 +85,7 @@ def draw_sheet(
     columns = min(COLUMNS, len(scenes))
     rows = math.ceil(len(scenes) / columns)
     class_names = plots.drawable(tuple(class_names), "class")
-    titles = plots.shortened(
-        plots.drawable(tuple(scene.name for scene in scenes), "image"), TITLE
-    )
+    titles = plots.shortened(plots.drawable(tuple(scene.name for scene in scenes), "image"), TITLE)
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         for axis, title, scene, image in zip(
