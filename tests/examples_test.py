@@ -96,7 +96,7 @@ def test_the_paper_has_a_6x6_grid_and_resnet161():
     )
 
 
-def test_latents_contexts_loss_and_gradients_are_those_of_the_package(models, patches):
+def test_loss_and_gradients_equal_the_packages(models, patches):
     ours, theirs = models
     assert len(ours.trainable_variables) == len(theirs.trainable_variables)
     latents = ours.encode(patches)

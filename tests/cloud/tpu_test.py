@@ -102,7 +102,7 @@ def test_a_tpu_that_stays_is_named(cloud):
     assert "cpc may be left and COSTS MONEY" in ended.stderr
 
 
-def test_a_queue_is_asked_until_it_has_a_tpu(cloud):
+def test_queue_is_polled_until_the_tpu_exists(cloud):
     flex = "--provisioning-model=flex-start --max-run-duration=4h"
     cloud.plan("describe", "WAITING_FOR_RESOURCES", "ACTIVE")
     assert cloud.run("queue", MORE=flex).returncode == 0

@@ -229,7 +229,7 @@ def test_the_help_of_a_real_binary():
     assert not shown.stderr
 
 
-def test_a_flag_of_other_commands_is_refused_with_the_reason():
+def test_flag_of_other_commands_is_refused():
     assert cli.parse(PretrainConfig, ["--accumulate=2"]).numerics.accumulate == 2
     with pytest.raises(ConfigError, match=r"^--accumulate=2: .*batch norm"):
         cli.parse(LinearConfig, ["--accumulate=2"])
@@ -363,7 +363,7 @@ def test_run_flags_of_before_are_read(objective, settings):
     assert cli.parse_run(PretrainConfig, f"{text}\n--patch_size={size}") == wanted
 
 
-def test_a_preset_s_settings_of_another_objective_do_not_count():
+def test_preset_settings_of_other_objectives_are_ignored():
     words = ["--preset=photos/pretrain", "--objective=rotation", "--patch_size=64"]
     assert "directions" not in flatten(cli.parse(PretrainConfig, words))
     with pytest.raises(ConfigError, match="^--directions: is a flag of --objective=cpc"):
