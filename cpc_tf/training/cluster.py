@@ -156,6 +156,16 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
     total(strategy, 0)
 
 
+def leave(strategy: tf.distribute.Strategy) -> None:
+    """Waits until all processes have done what this one has done, before it ends.
+
+    A process that has the answer of the barrier ends at once, and its sockets with it: an error
+    here means that another one has ended, and says nothing of what this one has saved.
+    """
+    with contextlib.suppress(tf.errors.OpError):
+        barrier(strategy)
+
+
 def total(strategy: tf.distribute.Strategy, value: int) -> int:
     """Returns the sum of `value` over all processes, once all have called this."""
     return int(gathered_of_processes(strategy, [value]).sum())

@@ -180,7 +180,7 @@ def train(
                     raise diverged(f"the norm of {bad} is not finite")
                 checkpoints.save(step, cluster.process(strategy))
             if stopped:
-                cluster.barrier(strategy)  # none ends before all have saved
+                cluster.leave(strategy)  # none ends before all have saved
                 raise Stopped(stop.number or signal.SIGTERM, f"saved step {step} in {workdir.path}")
             if finished:
                 break

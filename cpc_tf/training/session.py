@@ -69,7 +69,7 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
                 warn_once(warning)
             yield workdir, strategy
             # None leaves before all are done: those that stay could not go on alone.
-            cluster.barrier(strategy)
+            cluster.leave(strategy)
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
             raise OutOfMemory(reason(error), "accumulate" in flatten(config)) from error
 
