@@ -86,9 +86,8 @@ def _round(encoder: str, torch: str, settings: Sequence[str], data: str) -> dict
     """One measurement of each way; of a peer that failed: nothing."""
     found = {}
     for way, precision in OURS.items():
-        peak = _run_child("peak", precision, settings)[
-            "gflops"
-        ]  # in a process that has all cores for one operation
+        # in a process that has all cores for one operation
+        peak = _run_child("peak", precision, settings)["gflops"]
         step = _run_child(encoder, precision, settings)
         found[way] = {**step, "share": step["gflop"] / (step["ms"] / 1000) / peak}
     found[WHOLE] = _train(encoder, settings, data)

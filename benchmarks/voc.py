@@ -34,12 +34,13 @@ CLASSES = (
         "tvmonitor",
     ),
 )
+# (width, height), as often as each is here
 SIZES = (
     (500, 375),
     (500, 375),
     (500, 333),
     (375, 500),
-)  # (width, height), as often as each is here
+)
 # What a CPU can do of the preset: its images, canvas and batch stay.
 TINY = """--encoder=random --backbone=tiny --rpn_width=16 --rpn_train_candidates=200
     --rpn_train_proposals=50 --rpn_test_candidates=200 --rpn_test_proposals=50

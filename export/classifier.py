@@ -160,9 +160,8 @@ def classifier_reference(model: Classifying) -> Reference:
         "temperature": np.float32(model.temperature),
     }
     outputs["multi_label"] = np.array(model.multi_label)
-    squares = [
-        draw.integers(0, 256, [count, 8, 6, 3], np.uint8) for count in (2, 1, 1)
-    ]  # noise would become grey
+    # noise would become grey
+    squares = [draw.integers(0, 256, [count, 8, 6, 3], np.uint8) for count in (2, 1, 1)]
     for i, (batch, shape) in enumerate(zip(squares, shapes)):
         rows, columns = (
             np.arange(after) * before // after for before, after in zip(batch.shape[1:3], shape)

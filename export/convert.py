@@ -278,9 +278,8 @@ def compare(
     kind = subject.kind
     quantized = config.quantize != "none"
     images = photographs(subject)
-    cases = {
-        f"{kind}/photographs": images
-    }  # 'FUNCTION/CASE' -> images uint8 [N, H, W, 3] that both modules get
+    # 'FUNCTION/CASE' -> images uint8 [N, H, W, 3] that both modules get
+    cases = {f"{kind}/photographs": images}
     if representative is not None:
         cases[f"{kind}/representative images"] = representative
     if not quantized and config.format != KERAS3:

@@ -107,9 +107,8 @@ def export_encoder(run: EfficientConfig, workdir: str, step: int, weights: str) 
         before = None if name.is_new else name.card()
     folder = os.path.join(workdir, phase)
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
-    chosen = read_config(
-        folder, EfficientConfig
-    )  # the phase has settings of its own: the search chose them
+    # the phase has settings of its own: the search chose them
+    chosen = read_config(folder, EfficientConfig)
     encoder, step = _load_trained(chosen, before, folder, step, averaged)
     training = Training(
         dataset=dataset_name(result.get("dataset", run.data.origin)),

@@ -163,10 +163,11 @@ def save(module: HubEncoder, directory: str) -> None:
     def serve_patched(images: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"latents": module.patched(images)}
 
+    # the graphs that are saved: one for each combination of Python booleans
     for entry in (
         module,
         module.patched,
-    ):  # the graphs that are saved: one for each combination of Python booleans
+    ):
         for training, return_endpoints in itertools.product((False, True), (False, True)):
             entry.__call__.get_concrete_function(
                 IMAGES, training=training, return_endpoints=return_endpoints

@@ -406,9 +406,8 @@ def _norm(layer: Layer, x: Any, name: str) -> Any:
         new = keras.layers.BatchNormalization(
             momentum=layer.momentum, epsilon=layer.epsilon, name=name
         )
-    elif (
-        layer.over_space
-    ):  # layer norm over (H, W, C) with values for each channel is group norm with a single group
+    # layer norm over (H, W, C) with values for each channel is group norm with a single group
+    elif layer.over_space:
         new = keras.layers.GroupNormalization(groups=1, epsilon=layers.EPSILON, name=name)
     else:
         new = keras.layers.LayerNormalization(epsilon=layers.EPSILON, name=name)

@@ -126,9 +126,8 @@ def _pixels(encoded: tf.Tensor) -> tf.Tensor:
     """
 
     def area(size: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_prod(
-            tf.abs(tf.cast(tf.ensure_shape(size, [2]), tf.int64))
-        )  # a BMP may stand on its head
+        # a BMP may stand on its head
+        return tf.reduce_prod(tf.abs(tf.cast(tf.ensure_shape(size, [2]), tf.int64)))
 
     return tf.case(
         [

@@ -39,9 +39,8 @@ class Export:
     # statistics of batch norm.
     reference: Callable[[], Reference]
     summary: str  # one line, a format string for what `verify` returns
-    files: Mapping[str, str] = dataclasses.field(
-        default_factory=dict
-    )  # further ones: name -> content
+    # further ones: name -> content
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def or_black(images: tf.Tensor) -> tf.Tensor:
@@ -87,11 +86,12 @@ def of_images(
             images = tf.cast(tf.round(in_range(images, "or bytes, uint8") * 255), tf.uint8)
         return function(images, *others)
 
+    # what is saved; TensorFlow refuses other types
     for dtype in (
         tf.uint8,
         tf.float32,
         tf.float64,
-    ):  # what is saved; TensorFlow refuses other types
+    ):
         call.get_concrete_function(tf.TensorSpec(shape, dtype, name="images"), *more)
     return call
 

@@ -15,11 +15,12 @@ from cpc_tf.export.shared import copy_module
 OWNER = "INSERT_OWNER_SLUG_HERE"
 LICENCE = "INSERT_LICENSE_NAME_HERE"
 INSTANCE = "tensorFlow2"  # the folder of Kaggle's model instance, named as its framework
+# Hugging Face's names
 _TASKS = {
     "encoder": "image-feature-extraction",
     "classifier": "image-classification",
     "detector": "object-detection",
-}  # Hugging Face's names
+}
 
 
 def write(format: str, module: str, directory: str, name: str) -> str:

@@ -52,9 +52,8 @@ def mean_latents(module: str, pictures: str, split: str, whole: bool = False) ->
     card = EncoderName.parse(module).card()
     geometry = card.geometry
     trained = card.training
-    policy = AugmentConfig(
-        trained.augment or "none", trained.augment_changes or ""
-    ).policy  # grey if it saw grey alone
+    # grey if it saw grey alone
+    policy = AugmentConfig(trained.augment or "none", trained.augment_changes or "").policy
     encode = load_patch_encoder(module, 0, geometry.patch_size).patch_latents
     split = "test" if (pictures, split) == ("photos", "val") else split
     source = catalog.open_labelled(

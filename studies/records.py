@@ -27,11 +27,12 @@ CONFIGS = {
 # others do not count.
 NAMED = ("dataset", "pictures", "boxes", "drawings", "encoder", "initial_encoder")
 PLACES = ("module", "workdir", "output", "data_dir", "rung")
+# of a command: modules, whose values count
 GIVEN = (
     "--encoder=",
     "--initial_encoder=",
     "--module=",
-)  # of a command: modules, whose values count
+)
 
 Command = Sequence[str]  # module and flags
 Steps = Sequence[tuple]  # of (Command, file that the command writes last)

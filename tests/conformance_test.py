@@ -63,9 +63,8 @@ OF_TASKS = [*(name for name in CASES if name in TASKS), "pretrain-cpc"]  # a cas
 # What an evaluation does outside of the replicas from one batch to the next: no weight is read,
 # written or sent there.
 HANDED_OUT = {"IteratorGetNext", "StridedSlice", "GatherV2", "Minimum", "Range", "Fill"}
-CONSTANTS = {
-    "detect": 6144
-}  # numbers of the largest one in a program of an evaluation: a detector's anchors
+# numbers of the largest one in a program of an evaluation: a detector's anchors
+CONSTANTS = {"detect": 6144}
 
 pytestmark = pytest.mark.slow
 
@@ -281,9 +280,8 @@ def test_resume_on_two_devices_equals_one_device(
         (inputs, "ENCODED"),
         (pretrain_run, "PROBE_ROWS"),
     ):
-        monkeypatch.setattr(
-            module, rows, 1
-        )  # so that an evaluation has several batches of one size
+        # so that an evaluation has several batches of one size
+        monkeypatch.setattr(module, rows, 1)
     config = replace(
         whole.config, **({"test_batch_size": 1} if whole.task.name == "detect" else {})
     )

@@ -14,9 +14,11 @@ import tempfile
 
 import pytest
 import tensorflow as tf
+
+# public is only the way to enable it
 from tensorflow.python.framework.config import (
     disable_op_determinism,
-)  # public is only the way to enable it
+)
 
 from cpc_tf.drawing import map as embedding_map
 from cpc_tf.drawing import plots
@@ -95,9 +97,8 @@ def pytest_unconfigure(config):
     processes.finish()
     if MADE_HOME:
         shutil.rmtree(MADE_HOME, ignore_errors=True)
-    if hasattr(config, "exitstatus") and not hasattr(
-        config, "workerinput"
-    ):  # which pytest-xdist ends itself
+    # which pytest-xdist ends itself
+    if hasattr(config, "exitstatus") and not hasattr(config, "workerinput"):
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -166,9 +167,8 @@ def _figures_are_drawn_where_they_are_looked_at(request):
     with pytest.MonkeyPatch.context() as patch:
         if not request.node.get_closest_marker("drawn"):
             patch.setattr(plots, "png", _no_figure)
-            patch.setattr(
-                embedding_map, "TSNE_MAP", embedding_map.PCA_MAP
-            )  # takes as long as a small run
+            # takes as long as a small run
+            patch.setattr(embedding_map, "TSNE_MAP", embedding_map.PCA_MAP)
             patch.setattr(patch_sheet, "write_once", lambda *_: None)
         yield
 

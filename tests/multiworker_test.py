@@ -82,10 +82,11 @@ def test_two_workers_equal_one_after_kill_and_stop(pictures, tmp_path):
 
     alone = [*flags, f"--train_steps={step}", f"--workdir={tmp_path}/alone"]
     output, others = trained(start_workers("cpc_tf.pretrain", *alone))
+    # only the chief writes and reports
     assert ("images/s" in output, "images/s" in others) == (
         True,
         False,
-    )  # only the chief writes and reports
+    )
     ours, theirs = (killed_run.weights(tmp_path / name) for name in ("stopped", "alone"))
     assert not killed_run.differences(ours, theirs)
     assert losses(tmp_path / "stopped") == losses(tmp_path / "alone")

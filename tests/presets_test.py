@@ -167,11 +167,12 @@ STEPS = [
 # The ladder on ImageNet is tested on images that nothing learned from.
 UNSEEN = {"split": "train[10000:]"}
 STEPS += [
+    # ours
     (
         "ablation/pretrain_8_pa",
         "ablation/pretrain_9_small_patches",
         {"augment": "small_patches"},
-    ),  # ours
+    ),
     # Rate and mirroring are v2's on all rungs; the warm-up ends with LN.
     (
         "imagenet/pretrain_cpc_v1",

@@ -69,10 +69,11 @@ def test_conversions_match_this_module_and_its_outputs(layer):
     }
     assert {each["format"] for each in found.values()} == {"tflite", "onnx", "keras3"}
     for folder, values in found.items():
+        # the conversions were made before cards had levels
         assert {
             "levels": None,
             **values["card"],
-        } == card  # the conversions were made before cards had levels
+        } == card
         assert {name: (folder / name).stat().st_size for name in values["bytes"]} == values["bytes"]
         assert values["similarity"] > 0.98
     images = np.random.default_rng(0).uniform(size=[1, 128, 128, 3]).astype(np.float32)

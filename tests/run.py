@@ -72,9 +72,8 @@ def main() -> int:
     asked = parser.parse_args()
     budget, began = read_budget(), time.monotonic()
     measured = not (asked.fast or asked.no_budget)
-    parts = sorted(
-        asked.names or all_parts(), key=lambda name: -budget.get(name, 0)
-    )  # the last one runs alone
+    # the last one runs alone
+    parts = sorted(asked.names or all_parts(), key=lambda name: -budget.get(name, 0))
     options = ["-m", "not slow"] if asked.fast else []
     import_everything()
     # No TemporaryDirectory: a process that is forked would remove it when it ends.

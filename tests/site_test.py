@@ -30,10 +30,11 @@ def test_links_outside_docs_stay_on_the_site():
         links.rewritten("[a](../docs/results.md#gain)", "flags/README.md")
         == "[a](../../results.md#gain)"
     )
+    # the first
     assert (
         links.rewritten("[a](../README.md#two-commands)", "docs/python.md")
         == "[a](index.md#two-commands)"
-    )  # the first
+    )
     assert [links.source(links.address(path)) for path in links.MOVED] == [*links.MOVED]
     assert links.target("README.md", "studies/causes") == "studies/causes/README.md"
     found = links.linked(["docs/index.md"])

@@ -50,9 +50,8 @@ def test_runs_parse_and_records_are_of_todays_settings(study):
         > 3
     )
     for run in runs:
-        if not any(
-            run.fields.items() <= record.items() for record in found
-        ):  # `status` parses the others
+        # `status` parses the others
+        if not any(run.fields.items() <= record.items() for record in found):
             for (module, *arguments), _ in run.steps:
                 if module in records.CONFIGS:  # others have flags of their own
                     cli.parse(records.CONFIGS[module], arguments)
@@ -60,14 +59,12 @@ def test_runs_parse_and_records_are_of_todays_settings(study):
     assert lines[0].endswith(", 0 of no run")
     assert not lines[1:]
     for record in found:
-        assert (
-            record["commit"] or record["recorded_in"]
-        )  # the second where only the commit of the record is known
+        # the second where only the commit of the record is known
+        assert record["commit"] or record["recorded_in"]
         assert len(record["commands"]) == len(record["settings"])
         if "kind" in record:
-            assert set(record["identity"]) <= set(
-                Identity("cpc").to_json()
-            )  # older ones lack what came later
+            # older ones lack what came later
+            assert set(record["identity"]) <= set(Identity("cpc").to_json())
 
 
 @pytest.mark.slow
@@ -383,9 +380,8 @@ def test_read_off_holds_out_every_third_image(tmp_path, monkeypatch, capsys):
     pictures = samples.write_pictures(tmp_path / "in", {"train": 75}, names=("red", "green"))
     places = {"module": f"{tmp_path}/hub", "pictures": pictures, "output": f"{tmp_path}/out.json"}
     _given(monkeypatch, **places, test="held_out", whole=False)
-    with threadpool_limits(
-        1
-    ):  # several threads for so little wait for each other, which costs most
+    # several threads for so little wait for each other, which costs most
+    with threadpool_limits(1):
         read_off.main([])
     found = json.loads((tmp_path / "out.json").read_text())
     assert found == json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -441,9 +437,8 @@ def test_rivals_get_equal_time_and_best_validated_trial(tmp_path, monkeypatch):
     for run, held_out, knn in ((first, 0.5, 0.61), (second, 0.6, 0.42)):
         record = {**figures, "held_out_knn": held_out, "knn": knn, "settings": settings}
         records.add("rivals", {**record, **run.fields}, run.fields)
-    (
-        tmp_path / "rivals/seconds.json"
-    ).unlink()  # on another machine the recorded lengths are the same
+    # on another machine the recorded lengths are the same
+    (tmp_path / "rivals/seconds.json").unlink()
     *trials, detector = moco()
     assert records.find(first.fields, trials[0].steps, records.read("rivals"))[0]
     assert detector.fields == {**second.fields, "of": "boxes"}

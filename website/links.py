@@ -15,10 +15,11 @@ import re
 ROOT = pathlib.Path(__file__).parent.parent
 DOCS = "docs/"
 OUTSIDE = "repository/"  # of the site
+# file of the repository -> its address
 MOVED = {
     "README.md": "index.md",
     "docs/index.md": "all_pages.md",
-}  # file of the repository -> its address
+}
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
 

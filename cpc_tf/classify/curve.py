@@ -86,9 +86,8 @@ def label_curve(
     for draw in range(DRAWS):
         order = _in_groups(examples.groups, np.random.default_rng([config.seed, draw]))
         pool, rest = np.split(order, sizes[-1:])
-        test = rest[
-            ~np.isin(examples.groups[rest], examples.groups[pool])
-        ]  # the cut may go through a group
+        # the cut may go through a group
+        test = rest[~np.isin(examples.groups[rest], examples.groups[pool])]
         if not len(test):
             raise ConfigError(
                 "--curve: no test is left, since nearly all labelled images are of one group"

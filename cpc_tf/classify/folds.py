@@ -145,9 +145,8 @@ def divide(
     fold_of_group = np.zeros(len(first), np.int64)
     for stratum in np.unique(stratum_of_group):
         members = random.permutation(np.flatnonzero(stratum_of_group == stratum))
-        members = members[
-            np.argsort(-sizes[members], kind="stable")
-        ]  # the largest first, each to the emptiest fold
+        # the largest first, each to the emptiest fold
+        members = members[np.argsort(-sizes[members], kind="stable")]
         filled = np.zeros(number, np.int64)
         for member in members:
             fold = filled.argmin()

@@ -116,9 +116,8 @@ def fit(
     """
     space = _Space(examples.features, examples.unlabelled)
     learned = space.coordinates, examples.labels, examples.classes, strength, balanced
-    with threadpool_limits(
-        1 if len(examples.features) <= FEW else None
-    ):  # threads wait longer than they compute
+    # threads wait longer than they compute
+    with threadpool_limits(1 if len(examples.features) <= FEW else None):
         return space.of_features(
             *(_self_trained(space.unlabelled, *learned) if self_training else _solve(*learned))
         )

@@ -45,9 +45,8 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
     the line is no error, and the status 143 (SIGTERM) or 130 (SIGINT).
     """
     termination.watch()
-    sys.modules["__main__"].__doc__ = sys.modules[
-        config_class.__module__
-    ].__doc__  # which --help begins with
+    # which --help begins with
+    sys.modules["__main__"].__doc__ = sys.modules[config_class.__module__].__doc__
     flags.DEFINE_string(
         "preset",
         None,
@@ -71,9 +70,8 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
             sys.exit(_complain(refusal))
         except SystemExit:  # the help was printed; absl's status for that is 1
             sys.exit(0)
-        except (
-            BrokenPipeError
-        ):  # as in `... --help | head`; nothing is left to be written at the exit
+        # as in `... --help | head`; nothing is left to be written at the exit
+        except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         return argv[:1]
@@ -353,9 +351,8 @@ def _lines(path: str, within: tuple[str, ...]) -> list[str]:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read(_LARGEST_FILE + 1)
     except OSError as error:
-        match = re.search(
-            r"(?:^|/)flags/([\w/]+)\.flags$", path
-        )  # perhaps of a preset, which the program has
+        # perhaps of a preset, which the program has
+        match = re.search(r"(?:^|/)flags/([\w/]+)\.flags$", path)
         hint = (
             f"; the program has it as --preset={match[1]}"
             if match and match[1] in preset_names()

@@ -58,9 +58,8 @@ def write_file(path: str, content: str | bytes) -> None:
         try:
             if "://" not in target and os.path.exists(target):
                 with open(temporary, "wb"):
-                    shutil.copymode(
-                        target, temporary
-                    )  # before it has the content, which others may not read
+                    # before it has the content, which others may not read
+                    shutil.copymode(target, temporary)
             with tf.io.gfile.GFile(temporary, "wb" if isinstance(content, bytes) else "w") as file:
                 file.write(content)
             tf.io.gfile.rename(temporary, target, overwrite=True)
@@ -197,12 +196,13 @@ def optional_picture(path: str) -> Iterator[str]:
     """
     try:
         yield path
+    # ImportError: PIL without FreeType
     except (
         OSError,
         ImportError,
         ConfigError,
         tf.errors.OpError,
-    ) as error:  # ImportError: PIL without FreeType
+    ) as error:
         print(f"warning: {path} is not drawn: {reason(error)}", file=sys.stderr, flush=True)
 
 

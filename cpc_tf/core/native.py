@@ -213,9 +213,10 @@ def matmul(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
 
 def _dot(a: tf.Tensor, b: tf.Tensor, a_axis: int, b_axis: int) -> tf.Tensor:
     """The batched product that sums over these axes of a and b, [G, ..., ...] each."""
+    # no public operation takes a precision
     from tensorflow.compiler.tf2xla.ops.gen_xla_ops import (
         xla_dot,
-    )  # no public operation takes a precision
+    )
 
     # xla.DotDimensionNumbers: contracting dimensions of a and b, batch dimensions of a and b.
     fields = enumerate((a_axis, b_axis, 0, 0), start=1)

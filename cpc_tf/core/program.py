@@ -71,9 +71,8 @@ def run(words: Sequence[str]) -> int:
     except RunEnded as ended:
         print(f"error: {ended}", file=sys.stderr)
         return ended.status
-    except (
-        BrokenPipeError
-    ):  # as in `cpc-tf presets | head`; nothing is left to be written at the exit
+    # as in `cpc-tf presets | head`; nothing is left to be written at the exit
+    except BrokenPipeError:
         if word in COMMANDS:
             raise  # a training has not ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -399,9 +399,8 @@ def _check(field: dataclasses.Field, value: Any) -> None:
 def _wrong_number(value: float, rules: Mapping[str, Any]) -> str:
     """Returns what a number must be; '' if it is in its range."""
     minimum, above, maximum = (rules[name] for name in ("minimum", "above", "maximum"))
-    if isinstance(value, float) and not math.isfinite(
-        value
-    ):  # whole numbers may be too large for a float
+    # whole numbers may be too large for a float
+    if isinstance(value, float) and not math.isfinite(value):
         return "a finite number"
     if minimum is not None and value < minimum:
         return f"at least {minimum}"

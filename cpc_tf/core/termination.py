@@ -20,11 +20,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+# Windows has none
 _SIGNALS = (
     signal.SIGTERM,
     signal.SIGINT,
     *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []),
-)  # Windows has none
+)
 # seconds that the main thread has to end by itself, in which it removes its locks and scratch files
 _PATIENCE = 3.0
 _HURRY = 0.5  # the same after a second signal

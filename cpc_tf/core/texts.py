@@ -28,9 +28,8 @@ _NO_TEXT = ("Cc", "Zl", "Zp", "Cs")
 # apostrophes, and numbers.
 _FORMULA = re.compile(r"'*\s*[=@+\-\uff0b\uff0d\uff1d\uff20]")
 _NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)? ?%?")
-_QUOTED = re.compile(
-    r'[,;\t\n\r"]'
-)  # some spreadsheets take each of the first three for the end of a cell
+# some spreadsheets take each of the first three for the end of a cell
+_QUOTED = re.compile(r'[,;\t\n\r"]')
 _PATTERN = "[]*?\\"  # characters with a meaning in patterns of file names
 
 

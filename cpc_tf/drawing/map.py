@@ -29,10 +29,11 @@ THUMBNAIL = 64  # px
 _ROWS = 16
 _COLUMNS = 22
 _COMPONENTS = 50  # of t-SNE, a usual value
+# likewise, with few and with many images: 30 neighbours of 300 are classes, not neighbours
 _PERPLEXITY = (
     5,
     30,
-)  # likewise, with few and with many images: 30 neighbours of 300 are classes, not neighbours
+)
 _CLASSES = 19  # with a colour of their own
 
 # A class, its name, its colour; None for those that have no colour of their own.
@@ -133,10 +134,11 @@ def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places
             "some features are not finite, so there is no map of them: is the encoder's training"
             " whole?"
         )
+    # here, since it takes a third of the start of a program
     from sklearn import (
         decomposition,
         manifold,
-    )  # here, since it takes a third of the start of a program
+    )
 
     count = min(_COMPONENTS, *features.shape)
     pca = decomposition.PCA(count, svd_solver="randomized", random_state=seed)

@@ -90,11 +90,12 @@ IGNORED = "#b8c0c8"
 MARKERS = {"pixels": "s", "untrained": "^", "labels": "D"}
 Draw = Callable[[Canvas, Theme], None]
 OWN_FONT = "DejaVu Sans"  # comes with Matplotlib
+# fonts that show every letter as a missing one
 _PLACEHOLDERS = (
     "last resort",
     "lastresort",
     "adobe blank",
-)  # fonts that show every letter as a missing one
+)
 
 
 class Line(NamedTuple):
@@ -123,9 +124,8 @@ class Line(NamedTuple):
             "linewidth": 1.6,
             "linestyle": self.style,
         }
-        return axis.plot(x, y, clip_on=False, **look)[
-            0
-        ]  # a marker at the end of the axis, as of 100 %, is drawn whole
+        # a marker at the end of the axis, as of 100 %, is drawn whole
+        return axis.plot(x, y, clip_on=False, **look)[0]
 
 
 def grid(canvas: Canvas, count: int, columns: int, **share: bool) -> Sequence[Axes]:

@@ -207,9 +207,8 @@ class EncoderCard:
     training: Training = Training()
     feature_dim: int | None = None
     parameters: int | None = None  # number of trainable ones
-    versions: dict[str, str] = dataclasses.field(
-        default_factory=dict
-    )  # of the libraries that wrote the module
+    # of the libraries that wrote the module
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
     levels: tuple[float, float] | None = (
         None  # the values that became 0 and 255 in images of more than 8 bits
     )

@@ -135,9 +135,8 @@ def max_pool(x: tf.Tensor) -> tf.Tensor:
         size = tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
         padding = [[0, 0], [0, 0], [0, 0], [0, 0]]
         padding[axis] = [size % 2, 1]
-        padded = tf.pad(
-            x, padding, constant_values=x.dtype.min
-        )  # 2 * ceil(size / 2) + 1 along the axis
+        # 2 * ceil(size / 2) + 1 along the axis
+        padded = tf.pad(x, padding, constant_values=x.dtype.min)
         end = 2 * ((size + 1) // 2)
         starts = [slice(start, end + start - 1, 2) for start in range(3)]
         first, second, third = (

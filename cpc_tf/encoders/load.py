@@ -158,9 +158,8 @@ class LoadedEncoder(keras.layers.Layer):
         """Returns the shape [None, H, W, D] of the maps of images of this side, px; traces the
         encoder.
         """
-        one = tf.TensorSpec(
-            [1, side, side, 3]
-        )  # third-party modules may know their sizes for a known batch alone
+        # third-party modules may know their sizes for a known batch alone
+        one = tf.TensorSpec([1, side, side, 3])
         maps = tf.function(self, autograph=False).get_concrete_function(one).structured_outputs
         return tf.TensorShape([None, *maps.shape[1:]])
 
@@ -252,9 +251,8 @@ def load_patch_encoder(
     outputs = third_party.outputs(loaded.outputs if endpoint else encoder, patch_size, text)
     if endpoint:
         third_party.check_endpoint(outputs, endpoint, text, "endpoint", vectors=True)
-    elif (
-        isinstance(outputs, dict) and "default" not in outputs
-    ):  # of several, such as tokens and their summary
+    # of several, such as tokens and their summary
+    elif isinstance(outputs, dict) and "default" not in outputs:
         fitting = [output for output, values in outputs.items() if third_party.fits(values, (2, 4))]
         loaded.endpoint = endpoint = fitting[0] if len(fitting) == 1 else ""
     default = outputs.get(endpoint or "default") if isinstance(outputs, dict) else outputs

@@ -92,9 +92,8 @@ def open_encoder(
         return _as_layer(module.patched, text, trainable)
     if endpoint:
         layer = _as_layer(module, text, trainable, arguments={"return_endpoints": True})
-        with contextlib.suppress(
-            Exception
-        ):  # a module without endpoints may raise anything: its only output is used
+        # a module without endpoints may raise anything: its only output is used
+        with contextlib.suppress(Exception):
             trace(layer, side)
             return layer
     return _as_layer(module, text, trainable)
@@ -102,9 +101,8 @@ def open_encoder(
 
 def is_tf1_hub(module: Any) -> bool:
     """Whether a loaded module has the TF1 format of TF-Hub."""
-    return bool(
-        getattr(module, "_is_hub_module_v1", False)
-    )  # set by hub.load; there is no public way to ask
+    # set by hub.load; there is no public way to ask
+    return bool(getattr(module, "_is_hub_module_v1", False))
 
 
 def why_untrainable(layer: keras.layers.Layer) -> str:

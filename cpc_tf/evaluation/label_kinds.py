@@ -22,9 +22,8 @@ class LabelKind(abc.ABC):
     """How images are labelled. Logits are float32 [B, classes]; labels are those of `Source`."""
 
     metric_names: tuple[str, ...]  # of a training step
-    score_names: Mapping[
-        str, str
-    ]  # {name in result.json: as printed}; settings are selected by the first
+    # {name in result.json: as printed}; settings are selected by the first
+    score_names: Mapping[str, str]
 
     @abc.abstractmethod
     def metrics(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -143,9 +142,8 @@ class SingleLabel(LabelKind):
         groups: np.ndarray | None = None,
         inflation: float = 1.0,
     ) -> dict[str, float]:
-        if bare := int(
-            (labels < 0).sum()
-        ):  # of records that are too many to look at their labels before
+        # of records that are too many to look at their labels before
+        if bare := int((labels < 0).sum()):
             raise ConfigError(
                 f"{bare} of {len(labels)} images to be scored on have no label; another"
                 " --test_split may have them"
@@ -205,9 +203,8 @@ class MultiLabel(LabelKind):
         return scores.multi_label_score(logits, labels)
 
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        pairs = logits.reshape(
-            -1, 1
-        )  # of each pair of image and class, whose choice is between no and yes
+        # of each pair of image and class, whose choice is between no and yes
+        pairs = logits.reshape(-1, 1)
         return np.concatenate([np.zeros_like(pairs), pairs], 1), labels.reshape(-1).astype(np.int64)
 
     def rows(

@@ -64,9 +64,8 @@ def read_predictions(table: str, class_names: Sequence[str]) -> Predictions | No
     """
     numbers = {name: number for number, name in enumerate(class_names)}
     try:
-        rows = list(
-            csv.DictReader(io.StringIO(table, newline=""))
-        )  # a name may have a line break in it
+        # a name may have a line break in it
+        rows = list(csv.DictReader(io.StringIO(table, newline="")))
         pairs = [[numbers[csv_text(row[name])] for name in ("class", "prediction")] for row in rows]
         pairs = np.array(pairs, np.int64).reshape(-1, 2)
         confidences = [float(row["probability"]) for row in rows if "probability" in row]

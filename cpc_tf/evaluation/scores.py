@@ -146,9 +146,8 @@ def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
     scores = scores[order]
     hits = np.cumsum(relevant[order])
     with np.errstate(invalid="ignore"):  # of infinite scores
-        ends = np.append(
-            np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1
-        )  # the last of each threshold
+        # the last of each threshold
+        ends = np.append(np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1)
     recall = hits[ends] / hits[-1]
     return float(np.sum(np.diff(recall, prepend=0.0) * hits[ends] / (ends + 1)))
 

@@ -147,9 +147,8 @@ def choose(
         why = "the classifier is unsure of them"
     if len(chosen) + len(at_random) < count:  # only the sample is left
         at_random = next_ones[: count - len(chosen)].tolist()
-    random = np.random.default_rng(
-        seed
-    )  # the two kinds are mixed, lest they are labelled with different care
+    # the two kinds are mixed, lest they are labelled with different care
+    random = np.random.default_rng(seed)
     return (
         random.permutation([*chosen, *at_random]).astype(int).tolist(),
         f"{why}; one in {PART} is drawn at random",

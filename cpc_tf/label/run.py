@@ -25,9 +25,8 @@ def main(config: LabelConfig) -> None:
       ConfigError: the images, the encoder, the table or the port cannot be used.
     """
     tell = functools.partial(print, flush=True)
-    table = LabelTable(
-        os.path.expanduser(config.labels), []
-    )  # what is no table is said before minutes of encoding
+    # what is no table is said before minutes of encoding
+    table = LabelTable(os.path.expanduser(config.labels), [])
     folder, name = os.path.split(os.path.realpath(table.path))
     remove_leftovers(folder, rf"{re.escape(name)}\.\d+\.tmp")
     encoder = Encoder(config.encoder, config.seed, config.image_size)

@@ -183,12 +183,13 @@ class Page:
                     Image.alpha_composite(white, image).convert("RGB").save(
                         stream, "JPEG", quality=85
                     )
+        # what Pillow does not read
         except (
             OSError,
             ValueError,
             SyntaxError,
             Image.DecompressionBombError,
-        ):  # what Pillow does not read
+        ):
             Image.fromarray(pictures.thumbnails(of_one, side)[0]).save(stream, "JPEG", quality=85)
         return stream.getvalue()
 

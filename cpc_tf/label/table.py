@@ -60,9 +60,8 @@ class LabelTable:
 
     def __init__(self, path: str, pictures: Sequence[str], root: str = ""):
         self.path, self._pictures, self._root, self.of = path, pictures, root, Labels()
-        self._done: list[
-            dict[str, tuple[Label | None, Label | None]]
-        ] = []  # {picture: its label before and after}
+        # {picture: its label before and after}
+        self._done: list[dict[str, tuple[Label | None, Label | None]]] = []
         self._undone: list[dict[str, tuple[Label | None, Label | None]]] = []
         self._delimiter = ","
         self._end = "\n"

@@ -68,9 +68,8 @@ class Objective(keras.Model, abc.ABC):
     NAME: ClassVar[str]  # value of --objective
     SUMMARY: ClassVar[str]  # noun phrase for model cards, with the paper
     VIEW: ClassVar[View | Together]  # what it sees of an image
-    FIGURES: ClassVar[
-        dict[str, Figure]
-    ]  # metrics of a finished run to report, the most important first
+    # metrics of a finished run to report, the most important first
+    FIGURES: ClassVar[dict[str, Figure]]
     LATENTS: ClassVar[bool] = True  # whether its output has latents
     # What the loss computes from all images of a batch, e.g. "mean and variance of the latents";
     # empty if the loss of a batch is the mean of the losses of its images. Without a default, as a

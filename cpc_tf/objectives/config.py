@@ -118,10 +118,11 @@ class CPCConfig(ObjectiveSettings):
     def method(self, augment: str) -> str:
         if (self.directions, augment) == (1, "v1"):
             return "CPC v1"
+        # patch augmentation, and its small form
         if self.directions == 4 and augment in (
             "full",
             "small_patches",
-        ):  # patch augmentation, and its small form
+        ):
             return "CPC v2"
         return f"CPC, {self.directions} direction{'s' * (self.directions > 1)}"
 

@@ -126,9 +126,8 @@ class Direction(keras.layers.Layer):
         """
         rows = latents.shape[1]
         # The last rows predict nothing, and no other row's context sees them.
-        predicting, _ = tf.split(
-            latents, [rows - self.offsets[0], self.offsets[0]], axis=1
-        )  # faster than a slice
+        # faster than a slice
+        predicting, _ = tf.split(latents, [rows - self.offsets[0], self.offsets[0]], axis=1)
         context = self.context(predicting)
         embeddings = {"targets": tf.cast(self.target(latents), tf.float32)}
         for offset, head in zip(self.offsets, self.heads):

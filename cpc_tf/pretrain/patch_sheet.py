@@ -178,9 +178,8 @@ def _structure(image: np.ndarray) -> float:
     shapes = cells.mean((1, 3)).std((0, 1)).mean()
     details = np.median(cells.std((1, 3)).mean(-1))
     colours = np.ptp(cells, axis=-1).mean()
-    return float(
-        shapes * details * (20 + colours)
-    )  # so that images without colour can be compared, too
+    # so that images without colour can be compared, too
+    return float(shapes * details * (20 + colours))
 
 
 def _panel(title: str, patches: np.ndarray, columns: int, zoom: int) -> np.ndarray:

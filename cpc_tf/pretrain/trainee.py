@@ -90,9 +90,8 @@ class Pretraining(Trainee):
         contrastive = [each for each in self.model.objectives if isinstance(each, Contrastive)]
         for each in contrastive:
             each.group = group
-        if (
-            contrastive and self.rows // parts % group
-        ):  # images of several parts or replicas are compared
+        # images of several parts or replicas are compared
+        if contrastive and self.rows // parts % group:
             gradients = self._gradients_between_parts if parts > 1 else self.gradients
             exchanged = batch_norm or kind.of_whole_batch() or self.rows % group
             self.compile_gradients(gradients, exchanges=bool(exchanged))

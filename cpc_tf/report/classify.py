@@ -84,9 +84,8 @@ def _color(run: Run, arm: str) -> str:
 def _curve(run: Run) -> Curve:
     arms: Curve = {}
     for point in run.get("curve", []):
-        if (
-            point["arm"] in ARMS and "top1" in point
-        ):  # multi-label ones have a mean average precision
+        # multi-label ones have a mean average precision
+        if point["arm"] in ARMS and "top1" in point:
             arms.setdefault(point["arm"], collections.defaultdict(list))[point["labels"]].append(
                 point["top1"]
             )

@@ -108,9 +108,8 @@ class Curves(NamedTuple):
 def label_curves(runs: Sequence[Run]) -> Curves:
     """Returns the curves of one dataset; the methods with the most fractions are compared."""
     curves = [method.by(lambda run: run.fraction) for method in methods(runs)]
-    alone = [
-        curve for curve in curves if not method_of(curve).propagation
-    ]  # from labels alone, as in the paper
+    # from labels alone, as in the paper
+    alone = [curve for curve in curves if not method_of(curve).propagation]
     ours = [curve for curve in alone if method_of(curve).pretrained]
     pixels = [curve for curve in alone if method_of(curve).trained_by == "pixels"]
     return Curves(curves, max(ours, key=len, default={}), max(pixels, key=len, default={}))
@@ -184,9 +183,8 @@ def findings(curves: Curves) -> list[Finding]:
             remark = "pixels are not behind"
         elif any(map(doubt, both)):
             remark = "" if compared else "no gain is claimed"
-        elif (
-            at == common[0] and gain and not (gain.bound and gain.factor < 1.05)
-        ):  # else pixels have no more
+        # else pixels have no more
+        elif at == common[0] and gain and not (gain.bound and gain.factor < 1.05):
             remark = f"pixels need {gain} times as many labels"
         compared.append(_finding(both, at, remark))
     alone = curves.ours or curves.pixels

@@ -54,9 +54,8 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the linear classifiers on a dataset."""
     runs, multi = divided(runs)
     rungs = [run for run in runs if run.rung]
-    compared = methods(
-        run for run in runs if not (run.rung or run.get("policy"))
-    )  # studies have own pages
+    # studies have own pages
+    compared = methods(run for run in runs if not (run.rung or run.get("policy")))
     ours = [
         run
         for method in compared
@@ -161,9 +160,8 @@ def _findings(compared: Sequence[ComparedMethod]) -> list[Finding]:
     values = {
         method.title: str(method.spread("top1")) for method in (ours[0], *filter(None, baselines))
     }
-    encoders = {
-        frozenset(run["encoder"] for run in method.runs) for method in ours
-    }  # of other settings the same
+    # of other settings the same
+    encoders = {frozenset(run["encoder"] for run in method.runs) for method in ours}
     best = f"the best of {len(encoders)} encoders" if len(encoders) > 1 else ""
     run = ours[0].runs[0]
     preset = own_preset(run["dataset"], "linear")

@@ -35,13 +35,14 @@ PROPAGATION = {
 SEARCHED = "best of several networks"  # in place of the architecture if a search chose it
 SHARES = ("top1", "top5")  # metrics that are a part of the test's images
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
+# equal figures tell that an encoder is the same
 _OF_ONE_RUN = (
     "wall_seconds",
     "made",
     "encoder",
     "run",
     "curve",
-)  # equal figures tell that an encoder is the same
+)
 LENGTH = {"train_steps", "train_epochs"}  # flags that the steps stand for
 Stack = tuple[Optional[str], Optional[float]]
 """The networks of a classifier, 'ResNet-161 + ResNet-33', and millions of parameters."""

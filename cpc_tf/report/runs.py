@@ -42,9 +42,8 @@ LARGER = "-128px"  # ends a study's name of a dataset whose presets' names end l
 
 def is_number(value: Any) -> bool:
     """Returns whether it is a finite number of a usable size."""
-    return (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30
-    )  # NaN: false
+    # NaN: false
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30
 
 
 def _all(kind: type, values: Any) -> bool:
@@ -138,11 +137,12 @@ FIELDS = [
     ("by_channel", "scores from 0 to 1", _is_scores),
 ]  # fmt: skip
 KINDS = {name: (kind, is_one) for names, kind, is_one in FIELDS for name in names.split()}
+# of every record; the module of its report adds its NEEDS
 REQUIRED = (
     "dataset",
     "encoder",
     "identity",
-)  # of every record; the module of its report adds its NEEDS
+)
 ANY = "a value", lambda x: x is not None
 
 
@@ -324,9 +324,8 @@ def _fault(record: Any, reports: Mapping[str, Any]) -> str:
 
 def _json_files(folder: str) -> Iterator[str]:
     """Yields *.json files below a directory in order, without hidden folders."""
-    for here, folders, files in (
-        tf.io.gfile.walk(folder) if "://" in folder else os.walk(folder)
-    ):  # follows no links
+    # follows no links
+    for here, folders, files in tf.io.gfile.walk(folder) if "://" in folder else os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (os.path.join(here, name) for name in sorted(files) if name.endswith(".json"))
 

@@ -162,7 +162,7 @@ def leave(strategy: tf.distribute.Strategy) -> None:
     A process that has the answer of the barrier ends at once, and its sockets with it: an error
     here means that another one has ended, and says nothing of what this one has saved.
     """
-    with contextlib.suppress(tf.errors.OpError):
+    with contextlib.suppress(*_LOST):
         barrier(strategy)
 
 

@@ -300,9 +300,8 @@ def _near_copies(
     from cpc_tf.encoders.features import Encoder
     from cpc_tf.evaluation.neighbours import normalized, repeats
 
-    rows = sorted(
-        rows, key=lambda row: any(map(is_test, split_of[row]))
-    )  # each is compared with those before it
+    # each is compared with those before it
+    rows = sorted(rows, key=lambda row: any(map(is_test, split_of[row])))
     kinds = list(dict.fromkeys(frozenset(split_of[row]) for row in rows))
     if len(kinds) < 2:
         return "no other split to look for nearly the same images in"

@@ -272,9 +272,8 @@ def draw_map(
     """Returns a PNG with a map of evenly spaced images, in the colours of their classes."""
     indices = np.arange(0, len(features), -(-len(features) // embedding_map.MOST))
     files = files.take(indices)
-    firsts = [
-        next(iter(classes.get(name, ())), None) for name in files.names
-    ]  # of several classes the first
+    # of several classes the first
+    firsts = [next(iter(classes.get(name, ())), None) for name in files.names]
     class_names = sorted({name for name in firsts if name is not None})
     numbers = None
     if class_names:

@@ -41,9 +41,8 @@ def main(config: PredictConfig) -> None:
     """The command `cpc-tf predict`."""
     try:
         records = predict(config, functools.partial(print, file=sys.stderr, flush=True))
-    except (
-        BrokenPipeError
-    ):  # as in `... --output=- | head`; nothing is left to be written at the exit
+    # as in `... --output=- | head`; nothing is left to be written at the exit
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     if config.output != STDOUT:

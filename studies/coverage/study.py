@@ -17,11 +17,12 @@ from studies import runner
 from studies.coverage.measure import DRAWS, LABELS, NUMBERS
 from studies.coverage.pictures import SETS
 
+# set -> flag of its folder
 FOLDERS = {
     "imagenette": "pictures",
     "blood cells": "boxes",
     "drawings": "drawings",
-}  # set -> flag of its folder
+}
 
 
 def runs(places: runner.Places) -> list[runner.Run]:

@@ -30,17 +30,19 @@ SETTINGS = {
 }
 ENCODERS = ("CPC", "supervised", "random")
 ADAPTED = "CPC, adapted"
+# its preset
 ADAPTING = {
     "collages-128px": "photos/pretrain_128px",
     "bccd-voc-128px": "bccd/pretrain_128px",
-}  # its preset
+}
 TWO_PHASES = "CPC, two phases"
+# half of the preset's
 FROZEN_EPOCHS = {
     "collages": 3,
     "bccd-voc": 5,
     "collages-128px": 9,
     "bccd-voc-128px": 10,
-}  # half of the preset's
+}
 LABEL_STEPS = 12_000  # that encoders learn from all labels at 128 px
 
 

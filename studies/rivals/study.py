@@ -31,27 +31,30 @@ from cpc_tf.objectives.config import settings_class
 from studies import read_off, records, runner
 
 RATES = (0.003, 0.001)
+# image, resize, patches
 ENCODERS = {
     "base": (128, 144, ["--patch_size=32", "--patch_stride=24"]),
     "small": (64, 72, []),
-}  # image, resize, patches
+}
 PRECISION = "--precision=float32"  # many processors compute bfloat16 slower than float32
 DETECTORS = {"base": "detect_128px", "small": "detect"}  # presets of collages
+# key of a record -> title
 MEASURES = {
     "knn": "neighbours",
     "0.01": "1 %",
     "0.1": "10 %",
     "1": "100 %",
-}  # key of a record -> title
+}
 # what a record measures: classification or detection
 CLASSES = "classes"
 BOXES = "boxes"
 SUPERVISED = "labels"
 UNTRAINED = "untrained"
+# objectives on a grid of patches; the others see whole images
 PATCHES = {
     "cpc",
     "relative_position",
-}  # objectives on a grid of patches; the others see whole images
+}
 # Objective, in the order of the paper's tables -> its settings.
 OBJECTIVES = {
     "cpc": [],

@@ -226,10 +226,11 @@ def test_each_order_of_colour_is_slims(order):
     patches[8:16] *= 0.1
     patches[16:24] = 255 - 0.1 * patches[16:24]
     numbers = RNG.uniform([-32, 0.5, -0.2, 0.5], [32, 1.5, 0.2, 1.5], (n, 4)).astype(np.float32)
+    # no change; a third of a turn rotates the channels
     numbers[:2] = [
         [0, 1, 0, 1],
         [0, 1, 1 / 3, 1],
-    ]  # no change; a third of a turn rotates the channels
+    ]
     ours = reference.distort(patches, np.full(n, order, np.int32), numbers).numpy()
     theirs = [
         _with_tf_image(x, reference.COLOR_ORDERS[order], *row) for x, row in zip(patches, numbers)

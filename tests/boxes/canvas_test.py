@@ -260,9 +260,8 @@ def test_image_without_objects_and_grey_image():
 @pytest.mark.slow
 def test_resume_hosts_and_seed():
     whole = batches(4)
-    part = batches(
-        4, start_step=2, shard=(1, 2), per_batch=1
-    )  # the last two of four rows, one by one
+    # the last two of four rows, one by one
+    part = batches(4, start_step=2, shard=(1, 2), per_batch=1)
     assert_same(
         joined([part[::2], part[1::2]]),
         [{key: rows[2:] for key, rows in batch.items()} for batch in whole[2:]],

@@ -47,9 +47,8 @@ def stored(tag):
     ymin, xmin, ymax, xmax = RECTANGLE
     pixels[ymin:ymax, xmin:xmax] = 255
     shown, stream, exif = Image.fromarray(pixels), io.BytesIO(), Image.Exif()
-    shown.getexif()[ExifTags.Base.Orientation] = {6: 8, 8: 6}.get(
-        tag, tag
-    )  # the turn back; others are their own
+    # the turn back; others are their own
+    shown.getexif()[ExifTags.Base.Orientation] = {6: 8, 8: 6}.get(tag, tag)
     turned = ImageOps.exif_transpose(shown)
     exif[ExifTags.Base.Orientation] = tag
     turned.save(stream, "JPEG", quality=100, subsampling=0, exif=exif)

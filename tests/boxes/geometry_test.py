@@ -83,10 +83,11 @@ def test_choose_drops_too_small_boxes_then_smaller_ones():
     sides = np.float32([[5, 5], [1, 50], [2, 2], [7, 3], [50, 1.9], [2, 9], [3, 7]])
     some = np.concatenate([np.zeros_like(sides), sides], axis=1)
     assert boxes.choose(some, 2.0, 9).numpy().tolist() == [0, 2, 3, 5, 6]
+    # of areas 25, 4, 21, 18, 21, in their order
     assert boxes.choose(some, 2.0, 3).numpy().tolist() == [
         0,
         3,
         6,
-    ]  # of areas 25, 4, 21, 18, 21, in their order
+    ]
     assert boxes.choose(some, 60.0, 3).numpy().tolist() == []
     assert boxes.choose(some[:0], 0.0, 3).numpy().tolist() == []

@@ -115,9 +115,8 @@ LAYOUTS = [
     Layout("yolo", "images/{n}.png", "labels/{n}.txt", IN_YAML),
     Layout("yolo", "obj/{n}.png", "obj/{n}.txt", DARKNET),
     Layout("yolo", "{s}/{n}.png", "{s}/{n}.txt", LABEL_IMG),
-    Layout(
-        "csv", "{S}/{n}.png", "{S}/_annotations.csv", {"notes.csv": "file,label\na.b.png,cat"}
-    ),  # Roboflow
+    # Roboflow
+    Layout("csv", "{S}/{n}.png", "{S}/_annotations.csv", {"notes.csv": "file,label\na.b.png,cat"}),
     Layout("csv", "images/{n}.png", "data/{s}_labels.csv"),  # TensorFlow's Object Detection API
 ]
 
@@ -172,9 +171,8 @@ LISTS_AT_TOP = {
         "classes.txt": "cat",
     },
 }
-MASKS = pictures(
-    "SegmentationClass/a.png", "annotations/masks/a.png"
-)  # which are expected and not named
+# which are expected and not named
+MASKS = pictures("SegmentationClass/a.png", "annotations/masks/a.png")
 NOT_COUNTED = {
     "Annotations/old/xml/a.xml": xml(),
     "a.xml": xml(),
@@ -191,9 +189,8 @@ BAD_OBJECTS = [
     ("", 1, 1, 5, 5),
     ("zebra", 2, 3, 5, 6),
 ]
-POLYGON = box(
-    1, bbox=(), segmentation=[[1, 2, 5, 2, 5, 4], [1.5, 3, 4, 6, 3, 3]]
-)  # around both: our box
+# around both: our box
+POLYGON = box(1, bbox=(), segmentation=[[1, 2, 5, 2, 5, 4], [1.5, 3, 4, 6, 3, 3]])
 RLE = box(1, bbox=(), segmentation={"counts": [9, 4, 83], "size": [HEIGHT, WIDTH]})
 BAD_BOXES = [(1, 1, 0, 4), (5, 5, -2, 4), (WIDTH, 0, 5, 5), (1, 2, 3), ("1", 2, 3, 4)]
 BAD_ROWS = (  # without area within the image

@@ -53,12 +53,13 @@ def names(folder, split, test_split="test"):
         ("train valid test", "trainval", "test", "train+valid"),
         ("train valid", "trainval", "test", "train"),
         ("train valid test", "trainval", "val", "train"),
+        # VOC 2012, where trainval has the test's images
         (
             "train val trainval",
             "trainval",
             "test",
             "train",
-        ),  # VOC 2012, where trainval has the test's images
+        ),
         ("train val trainval test", "trainval", "test", "trainval"),
         ("train2017 val2017", "trainval", "test", "train2017"),
         ("trainval test", "train", "test", "trainval"),

@@ -16,10 +16,11 @@ pytestmark = pytest.mark.slow
 # VOC's own numbers and what is meant.
 IMAGES = {
     "000005": ((30, 40), [("dog", 1, 1, 40, 30), ("Person", 3, 5, 8, 6, 1)]),
+    # the first has no width
     "000007": (
         (50, 20),
         [("car", 20, 49, 20, 50), ("cat", 19, 49, 20, 50)],
-    ),  # the first has no width
+    ),
     "2008_000008": ((33, 37), []),
     "000009": ((333, 500), [("bird", 123, 45, 456, 300)]),
 }

@@ -46,9 +46,8 @@ def test_random_labels_are_right_by_chance_alone():
     random = np.random.default_rng(0)
     examples = blobs((50, 50))._replace(labels=random.integers(0, 2, 100))
     validated = logistic.validate(examples, SINGLE_LABEL)
-    assert (
-        0.3 < (validated.logits.argmax(1) == examples.labels).mean() < 0.7
-    )  # learned and tested alike it would be 1
+    # learned and tested alike it would be 1
+    assert 0.3 < (validated.logits.argmax(1) == examples.labels).mean() < 0.7
 
 
 def test_all_of_a_group_are_held_out_together():
@@ -124,10 +123,11 @@ def test_balanced_classes_find_the_rare_one_more_often():
 
 
 def test_forecast_follows_a_power_law_or_declines():
+    # 20 % wrong, 10 % with twice as many labels
     right, halved = (
         np.arange(1000) < 900,
         np.arange(1000) < 800,
-    )  # 20 % wrong, 10 % with twice as many labels
+    )
     forecast = logistic.forecast(right, halved)
     assert forecast.tells
     assert forecast.gain == pytest.approx(0.05)

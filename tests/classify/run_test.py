@@ -106,9 +106,8 @@ def test_more_labels_retrain_without_encoding_images_again(run, data, monkeypatc
         "file,label", "file,label,by"
     ) + "x/red/12.png,red,model\n"
     (tmp_path / "labels.csv").write_text(lines)
-    monkeypatch.setattr(
-        Encoder, "encode_batch", None
-    )  # the new one was encoded before, as one without a label
+    # the new one was encoded before, as one without a label
+    monkeypatch.setattr(Encoder, "encode_batch", None)
     settings = config(data, labels=f"{tmp_path}/labels.csv", workdir=str(directory))
     result, _ = answer.classify(settings)
     # An accepted guess is neither learned as a label nor tested on.

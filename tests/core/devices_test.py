@@ -150,9 +150,8 @@ def test_setup_tries_each_gpu_or_gives_advice(machine, monkeypatch, capsys):
         capsys.readouterr().out.splitlines()[1]
         == "GPU: Tesla T4, a product of two matrices ran on it"
     )
-    monkeypatch.setattr(
-        devices, "compute_on", lambda device: compute_on("/device:GPU:7")
-    )  # which is not there
+    # which is not there
+    monkeypatch.setattr(devices, "compute_on", lambda device: compute_on("/device:GPU:7"))
     with pytest.raises(
         SystemExit, match=r"NVIDIA L4: /device:GPU:7 cannot multiply two .* \(.*\); see docs/gpu.md"
     ):

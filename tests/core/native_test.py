@@ -7,10 +7,11 @@ import tensorflow as tf
 from cpc_tf.core import native
 
 RANDOM = np.random.default_rng(0)
+# products [2, 3, 5]
 A, B, UPSTREAM = (
     tf.constant(RANDOM.normal(size=shape), tf.float32)
     for shape in ([2, 3, 8], [2, 5, 8], [2, 3, 5])
-)  # products [2, 3, 5]
+)
 
 
 def with_gradients(a, b):

@@ -14,6 +14,7 @@ LEAVES = {
     for command in COMMANDS.values()
     for owner, field in all_leaves(command.config)
 }
+# every number has a finite range
 HUGE = (
     "1e39",
     "1e400",
@@ -21,7 +22,7 @@ HUGE = (
     "-1" * 2000,
     "9" * 40,
     "-" + "9" * 40,
-)  # every number has a finite range
+)
 
 
 @pytest.mark.parametrize(

@@ -98,9 +98,8 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
     )
     with pytest.raises(ConfigError, match=said):
         catalog.open_pair(with_unlabelled, "test")
-    assert (
-        catalog.open_source(with_unlabelled, with_unlabelled.split).num_examples == 383
-    )  # to pre-train on
+    # to pre-train on
+    assert catalog.open_source(with_unlabelled, with_unlabelled.split).num_examples == 383
     with monkeypatch.context() as patch:  # as where another name has label -1
         patch.setattr(datasets, "_UNLABELLED", ("other",))
         with pytest.raises(

@@ -156,9 +156,8 @@ def test_other_process_is_done_while_this_one_prepares(tmp_path, monkeypatch):
 def test_preparing_says_one_line(tmp_path, capfd):
     verbosity, late = logging.get_verbosity(), new_builder(tmp_path)
     datasets.prepare(new_builder(tmp_path), progress=False)
-    assert (
-        datasets.prepare(late, progress=False).info.splits["test"].num_examples == 19
-    )  # which was not there yet
+    # which was not there yet
+    assert datasets.prepare(late, progress=False).info.splits["test"].num_examples == 19
     out, err = capfd.readouterr()
     assert (
         out.splitlines()

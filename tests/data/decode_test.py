@@ -18,9 +18,8 @@ from cpc_tf.pretrain.config import PretrainConfig
 from tests.data.samples import encode, open_folder, write_files
 
 NOISE = np.random.default_rng(0).integers(0, 256, [6, 8, 3], dtype=np.uint8)
-RGB = Image.fromarray(NOISE).resize(
-    (45, 36), Image.Resampling.BICUBIC
-)  # odd width: BMP rows are padded
+# odd width: BMP rows are padded
+RGB = Image.fromarray(NOISE).resize((45, 36), Image.Resampling.BICUBIC)
 GREY = RGB.convert("L")
 BITS = GREY.convert("1")
 PALETTE = RGB.convert("P", palette=Image.Palette.ADAPTIVE)
@@ -173,9 +172,8 @@ def test_pictures_are_turned_as_they_are_shown():
             assert SIZE(encoded).numpy().tolist() == list(pixels.shape[:2])
             assert STORED_SIZE(encoded).numpy().tolist() == [66, 44]
             assert ORIENTATION(encoded) == orientation
-        np.testing.assert_array_equal(
-            decode.decode(tf.constant(encoded)), pixels
-        )  # outside of a graph, too
+        # outside of a graph, too
+        np.testing.assert_array_equal(decode.decode(tf.constant(encoded)), pixels)
 
 
 def segment(marker, data):

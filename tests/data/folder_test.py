@@ -12,12 +12,13 @@ TWO = ("cat", "dog")
 SPLITS = ["train/cat/1.png", "train/dog/2.png", "val/dog/3.png", "test/4.png", "test/5.png"]
 # Files, split -> (number of the file, label) in order of the files, and the classes.
 READ = [
+    # in the order of the names: C a b
     (
         ["b.png", "a.PNG", "C.Png"],
         "train",
         [(2, -1), (1, -1), (0, -1)],
         (),
-    ),  # in the order of the names: C a b
+    ),
     (
         ["dog/1.png", "cat/1.png", "dog/deep/2.png", "cat/2.png"],
         "train",
@@ -52,10 +53,11 @@ def test_images_and_labels(tmp_path, cache, write_folder, files, split, expected
 UNDECIDED = [
     ["train/a.png", "car/b.png"],
     ["test/a.png", "car/b.png", "dog/c.png"],
+    # as of a well-known data set: a kind of split in each name
     [
         "seg_train/a/b.png",
         "seg_test/a/c.png",
-    ],  # as of a well-known data set: a kind of split in each name
+    ],
 ]
 
 

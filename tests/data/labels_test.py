@@ -52,10 +52,11 @@ TABLES = [
     # As Excel writes it; other tables have the columns' separator there, too.
     ("\ufeffsep=;\r\nFile;Class\r\na/1.jpg;cat\r\n2.jpg;dog\r\n", TWO),
     ('"sep=|"\na/1.jpg|cat\n2.jpg|dog\n', TWO),
+    # a box for each image
     (
         "fname,x1,y1,x2,y2,class,file\nz,1,2,3,4,cat,a/1.jpg\nz,1,2,3,4,dog,2.jpg\n",
         TWO,
-    ),  # a box for each image
+    ),
     (
         "1.jpg,black & white\n2.jpg,crane/machine\n3.jpg,crane\n4.jpg,New York\n",
         {

@@ -22,10 +22,11 @@ def test_labelled_splits_are_balanced(photos_dir, split, per_class):
     source = open_photos(photos_dir, split)
     assert source.class_names == photos.CLASSES
     assert source.class_counts().tolist() == [per_class] * 19
+    # of which the fixture writes a tenth
     assert (photos.TRAIN_PER_CLASS, photos.TEST_PER_CLASS) == (
         200,
         50,
-    )  # of which the fixture writes a tenth
+    )
 
 
 def test_images_are_the_same_always(photos_dir):

@@ -50,9 +50,8 @@ def level(encoded):
 def write_boxes(root, count):
     """Image i has i boxes."""
     files = pictures(*(f"{number}.png" for number in range(count)))
-    cats = [
-        ("cat", 1 + place, 2, 3 + place, 5) for place in range(count)
-    ]  # equal ones would count once
+    # equal ones would count once
+    cats = [("cat", 1 + place, 2, 3 + place, 5) for place in range(count)]
     write_files(root, files | {f"{number}.xml": xml(*cats[:number]) for number in range(count)})
     return root
 

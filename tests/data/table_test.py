@@ -126,10 +126,11 @@ def test_the_part_that_is_held_out():
 
     rows = range(len(names))
     found = held_out(rows)
+    # at least one each, none of a class of one image
     assert classes(found) == {
         "cat": 10,
         "dog": 4,
         "emu": 1,
-    }  # at least one each, none of a class of one image
+    }
     assert found == held_out(rows[::-1])
     assert found != held_out(rows, seed=1)

@@ -119,9 +119,8 @@ def test_the_encoders_own_stack_is_the_head(monkeypatch):
     with tf.GradientTape() as tape:
         logits, _ = model.head(pooled, tf.tile([[[0.0, 0, 32, 32]]], [2, 1, 1]), model.stride)
     np.testing.assert_allclose(logits[:, 0], model.head.classes(wanted), rtol=1e-4, atol=1e-6)
-    assert (
-        len(model.head.trainable_variables) == 4
-    )  # the two last layers: the stack is the encoder's
+    # the two last layers: the stack is the encoder's
+    assert len(model.head.trainable_variables) == 4
     stack = model.backbone.encoder.stacks[-1][0]
     assert all(np.any(gradient) for gradient in tape.gradient(logits, stack.trainable_variables))
 
@@ -254,9 +253,8 @@ ROI_BOXES = tf.constant(
         [[20, 20, 20.5, 20.5], [20, 40, 30, 40], [10, 50, 40, 20], [-60, -10, 30, 200]],
     ]
 )
-ROI_FEATURES = tf.constant(
-    np.random.default_rng(0).normal(size=[2, 6, 10, 3]), tf.float32
-)  # stride 8
+# stride 8
+ROI_FEATURES = tf.constant(np.random.default_rng(0).normal(size=[2, 6, 10, 3]), tf.float32)
 
 
 def test_roi_align_of_a_ramp():

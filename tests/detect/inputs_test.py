@@ -38,11 +38,12 @@ def test_the_largest_training_image_fills_the_canvas(images, area):
 @pytest.mark.parametrize(
     ("images", "objects", "sides"),
     [
+        # 120 px become 96 px in the test; the largest area is half more
         (
             [[480, 640]],
             [120],
             (480, 640),
-        ),  # 120 px become 96 px in the test; the largest area is half more
+        ),
         ([[480, 640]], [20], (704, 928)),  # no larger than the paper's canvas
         ([[480, 640]], [480], (128, 160)),  # a large object is no larger
         ([[480, 640], [640, 480]], [120, 120], (576, 576)),  # for both
@@ -61,10 +62,11 @@ def test_the_canvas_follows_from_the_objects(images, objects, sides):
 
 def test_canvas_fits_the_given_area_scale():
     config, _ = inputs.fit_to_images(cli.parse(DetectConfig, ["--area_scale=0.4"]), SIZES)
+    # for 367 x 490 px
     assert (config.canvas.canvas_height, config.canvas.canvas_width) == (
         384,
         512,
-    )  # for 367 x 490 px
+    )
 
 
 def test_objects_as_shown():

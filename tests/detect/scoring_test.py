@@ -302,13 +302,14 @@ def test_classes_absent_from_the_test_do_not_count():
     *lines, about, best, caution = scoring.table(scores, NAMES, len(SCENES)).splitlines()
     assert lines[1].split() == ["car", "2", "27.3%", "25.0%", "25.2%"]  # 51 of 101 recalls
     assert lines[3].split() == ["absent", "0", "-", "-", "-"]
+    # the dog's box overlaps by 0.6
     assert lines[5].split() == [
         "mean",
         "3",
         "63.6%",
         "62.5%",
         "27.6%",
-    ]  # the dog's box overlaps by 0.6
+    ]
     assert len({len(line) for line in lines}) == 1
     assert best.startswith(
         "best F1 with boxes of a score of 0.76 or more: 2 of 3 boxes right (precision 66.7 %), 2 of"

@@ -37,9 +37,8 @@ def test_images_are_those_of_the_predictions_and_framed(tmp_path):
         DataConfig(dataset=f"folder:{root}", data_dir=str(tmp_path)), "val"
     )
     images = predictions.images_of(source, GeometryConfig(resize=16, image_size=16, patch_size=16))
-    shown = images(
-        np.array([5, 0, 5])
-    )  # blue, green, red in the order of names: the last is red, the first blue
+    # blue, green, red in the order of names: the last is red, the first blue
+    shown = images(np.array([5, 0, 5]))
     assert shown.mean((1, 2)).argmax(1).tolist() == [0, 2, 0]
     found = Predictions(
         np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2, 1]), np.linspace(0.5, 0.9, 6)

@@ -256,9 +256,8 @@ def test_unlabelled_folder_is_added_and_unchosen_labels_unread(folder, tmp_path)
     config = cli.parse(EfficientConfig, [*FLAGS, *data, f"--workdir={tmp_path}/run"])
     labels, phases = prepare(config, make_strategy("single"))
     assert phases.inputs.count == 6
-    assert (
-        phases.inputs.unlabelled.num_examples == 36 + 9 - 3
-    )  # three are copies of images of the folder
+    # three are copies of images of the folder
+    assert phases.inputs.unlabelled.num_examples == 36 + 9 - 3
 
     names = phases.inputs.sources[0].names()
     read = [tf.io.decode_image(tf.io.read_file(f"{folder}/{name}")).numpy() for name in names]

@@ -91,9 +91,8 @@ def test_an_encoder_is_the_same(options, monkeypatch):
     stacks = (networks.Stack(1, 8, 64, 1), networks.Stack(1, 64, 32, 2))
     few_blocks = networks.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
     monkeypatch.setitem(networks.ARCHITECTURES, "small", few_blocks)
-    keras.utils.set_random_seed(
-        0
-    )  # one of 150 draws has a ReLU at 0, whose gradient rounding decides
+    # one of 150 draws has a ReLU at 0, whose gradient rounding decides
+    keras.utils.set_random_seed(0)
     encoder = make_encoder(EncoderConfig(encoder="small", **options))
     images = tf.random.stateless_uniform([6, 16, 16, 3], [1, 2])
     encoder(images)
@@ -148,9 +147,8 @@ def test_by_rows_is_float64s_convolution(shape, kernel, stride, padding, dtype, 
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * abs(other).max())
 
 
-@pytest.mark.parametrize(
-    "side", [5, 20]
-)  # as a product of matrices, and by oneDNN without the stride
+# as a product of matrices, and by oneDNN without the stride
+@pytest.mark.parametrize("side", [5, 20])
 def test_strided_1x1_convolution_equals_float64(side):
     random = np.random.default_rng(1)
     x, w = (
@@ -270,10 +268,11 @@ def _pooled(x):
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
 def test_pooling_values_and_gradients_are_those_of_tensorflow(height, width, dtype):
     different = tf.random.stateless_normal([2, height, width, 3], [1, height])
+    # of equal values the first gets the gradient
     for x in (
         different,
         tf.nn.relu(tf.round(different)),
-    ):  # of equal values the first gets the gradient
+    ):
         (y, gradient), (wanted_y, wanted_gradient) = _pooled(tf.cast(x, dtype))
         np.testing.assert_array_equal(y, wanted_y)
         # A pixel that several windows choose sums their gradients: in bfloat16 the order shows.

@@ -53,10 +53,11 @@ def write_keras_model(path):
             lambda path: write_theirs(path, lambda images: tf.reduce_mean(means(images), [1, 2])),
             [2, 1, 1, 3],
         ),
+        # as the first TF2
         (
             lambda path: write_theirs(path, lambda images: {"default": means(images)}),
             [2, 8, 8, 3],
-        ),  # as the first TF2
+        ),
         (write_keras_model, [2, 1, 1, 3]),
     ],
     ids=["maps", "vectors", "default", "keras"],

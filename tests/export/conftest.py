@@ -25,9 +25,8 @@ from tests.export.runs import IMAGES, NAMES, detector_run, few_labels, pretraini
 from tests.samples import write_pictures
 
 GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)
-OURS = EncoderConfig(
-    encoder="small", norm="batch", recompute=True
-)  # batch norm is what minds `training`
+# batch norm is what minds `training`
+OURS = EncoderConfig(encoder="small", norm="batch", recompute=True)
 SIZES = [(40, 30), (16, 50), (22, 22)]  # of the images of `root`, one of each class
 
 
@@ -62,9 +61,8 @@ def ours(tmp_path_factory):
         encoder.endpoints(tf.constant(IMAGES)),
         encoder.endpoints(tf.constant(IMAGES[1:, 12:20, 4:12])),
     )
-    return SimpleNamespace(
-        path=str(path), encoder=encoder, endpoints=whole, patch=patch
-    )  # row 3, column 1
+    # row 3, column 1
+    return SimpleNamespace(path=str(path), encoder=encoder, endpoints=whole, patch=patch)
 
 
 @pytest.fixture(scope="package")

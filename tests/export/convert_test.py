@@ -95,9 +95,8 @@ def test_int8_export_reports_accuracy_before_and_after(
     pretrained, pictures, tmp_path, monkeypatch, forked
 ):
     """The run is exported first."""
-    monkeypatch.setattr(
-        run, "verify", lambda *_: {"difference": 0, "variables": 0}
-    )  # shown elsewhere
+    # shown elsewhere
+    monkeypatch.setattr(run, "verify", lambda *_: {"difference": 0, "variables": 0})
     int8 = {
         "format": "tflite",
         "quantize": "int8",

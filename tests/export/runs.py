@@ -193,9 +193,8 @@ def efficient_run(config, phase, steps=(2,)):
     folder = os.path.join(config.workdir, phase)
     for step in steps:
         Checkpoints(folder, trainee.checkpoint).save(step)
-    write_file(
-        f"{folder}/run.flags", to_flagfile(replace(config, batch_size=4))
-    )  # the search chose them
+    # the search chose them
+    write_file(f"{folder}/run.flags", to_flagfile(replace(config, batch_size=4)))
     phases = {phase: {"steps": steps[-1], "top1": 0.75}}
     found = {"identity": maps.identity.to_json(), "phases": phases}
     if config.labels.refit:

@@ -183,9 +183,8 @@ def test_non_finite_checkpoint_fails_verification():
         verify.difference("x", np.ones([2]), np.array([1, np.nan]))
     with pytest.raises(NotVerified, match=r"^x has shape none, not \(2,\)"):
         verify.difference("x", None, np.ones([2]))
-    with pytest.raises(
-        NotVerified, match="^x differs from the SavedModel's by inf"
-    ):  # int8 has no tolerance, but this
+    # int8 has no tolerance, but this
+    with pytest.raises(NotVerified, match="^x differs from the SavedModel's by inf"):
         verify.difference("x", np.array([1, np.inf]), np.ones([2]), np.inf, "SavedModel")
 
 

@@ -232,9 +232,8 @@ class Tables(Target):
         self.corpus = [text.encode() for text in texts]
         for i in range(6):
             (room / "x").mkdir(exist_ok=True)
-            (room / f"x/{i}.png").write_bytes(
-                b"0" * (i // 2)
-            )  # copies, too; no image is decoded here
+            # copies, too; no image is decoded here
+            (room / f"x/{i}.png").write_bytes(b"0" * (i // 2))
 
     def check(self, data):
         (self.room / "labels.csv").write_bytes(data)

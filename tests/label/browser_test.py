@@ -98,9 +98,8 @@ class Browser:
         self.driver = driver
 
     def open(self, address, view="label"):
-        self.driver.get(
-            "about:blank"
-        )  # so that an address that differs in its hash alone is loaded, too
+        # so that an address that differs in its hash alone is loaded, too
+        self.driver.get("about:blank")
         self.driver.get(f"{address}#{view}")
         self.until(
             lambda: self.ask("!document.getElementById(arguments[0]).hidden", view), "the view"
@@ -158,9 +157,8 @@ class Browser:
             else:
                 self.new_class(served.color(file))
         self.counted(24)
-        self.until(
-            lambda: self.text("figures").endswith("."), "figures"
-        )  # no others are being computed
+        # no others are being computed
+        self.until(lambda: self.text("figures").endswith("."), "figures")
 
     def is_in_sight(self, name):
         return self.ask(

@@ -50,10 +50,11 @@ def test_likely_mistakes_are_listed_when_guesses_are_reliable():
     labels = np.arange(40) % 4
     shares = np.full([40, 4], 0.01)
     shares[np.arange(40), labels] = 0.97
+    # of 3 and 0: a slip, and a doubt
     shares[[3, 4]] = [
         [0.97, 0.01, 0.01, 0.01],
         [0.3, 0.6, 0.05, 0.05],
-    ]  # of 3 and 0: a slip, and a doubt
+    ]
     shares[6] = [0.98, 0.01, 0.005, 0.005]  # of 2, but an accepted guess
     by_person = np.arange(40) != 6
     assert guesses.likely_slips(shares, labels, by_person) == [3]

@@ -57,9 +57,8 @@ def test_a_label_is_given_and_errors_are_lines(page):
         {"class": 5},
     ):
         assert ask(page, "label", method="POST", json={**bad, **wrong})[0] in (400, 404)
-    assert (
-        ask(page, "label", method="POST", data="{}")[0] == 415
-    )  # what a form of another page can send
+    # what a form of another page can send
+    assert ask(page, "label", method="POST", data="{}")[0] == 415
     assert ask(page, "label", method="POST", data="[]", content_type="application/json")[0] == 400
     assert ask(page, "label", method="PUT")[0] == 405
 
@@ -96,10 +95,11 @@ def test_pictures_are_served_by_number_alone(page, folder, opened):
     ):
         assert ask(page, path)[0] == 404
     Image.fromarray(np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000).save(folder / "blue/1.png")
+    # of 16 bits
     assert (opened.pictures.names[1], ask(page, "thumb/1.jpg")[0]) == (
         "blue/1.png",
         200,
-    )  # of 16 bits
+    )
     (folder / "blue/10.png").unlink()
     os.mkfifo(folder / "blue/10.png")
     assert (opened.pictures.names[2], ask(page, "thumb/2.jpg")[0]) == ("blue/10.png", 404)

@@ -197,9 +197,8 @@ def test_accepted_guesses_are_no_labels_of_people():
     labels = {f"{i}": Label(("ab"[i % 2],), "model" if 4 <= i < 6 else "person") for i in range(8)}
     given = guesses.labelled(labels, [*labels], ["a", "b"], False, np.arange(8))
     assert given.by_person.tolist() == [True] * 4 + [False] * 2 + [True] * 2
-    assert (
-        given.drawn.tolist() == [True] * 4 + [False] * 4
-    )  # the sample ends where people labelled less than 0.9 of it
+    # the sample ends where people labelled less than 0.9 of it
+    assert given.drawn.tolist() == [True] * 4 + [False] * 4
     assert given.labels.tolist() == [0, 1] * 4
 
 

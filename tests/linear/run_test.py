@@ -288,9 +288,8 @@ def test_grey_trained_encoder_ignores_colour(tmp_path, capsys, caplog, monkeypat
     )
 
     pictures = ",".join(map(str, [*both[0], *both[1]]))
-    found = embed(
-        EmbedConfig(encoder=f"{tmp_path}/hub", pictures=pictures, batch_size=6)
-    )  # a batch of each
+    # a batch of each
+    found = embed(EmbedConfig(encoder=f"{tmp_path}/hub", pictures=pictures, batch_size=6))
     np.testing.assert_array_equal(found.features[:6], found.features[6:])
     assert len(found.features) == 12
     assert "grey as in its training" in found.what

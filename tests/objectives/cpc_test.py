@@ -132,9 +132,8 @@ def test_each_direction_has_its_own_layers(directions):
     assert output.latents.shape == [2, 4, 4, 16]
     assert float(output.loss) == pytest.approx(sum(map(float, losses.values())), rel=1e-6)
     own = [len(head.trainable_variables) for head in model.heads.values()]
-    assert (
-        own == [8 + 2 + 2] * directions
-    )  # one context block, target, one prediction; kernel and bias each
+    # one context block, target, one prediction; kernel and bias each
+    assert own == [8 + 2 + 2] * directions
     assert len(model.trainable_variables) == sum(own) + len(model.encoder.trainable_variables)
 
 

@@ -196,9 +196,8 @@ def test_exemplar_triplets_pair_an_image_with_its_group():
 
 
 def test_amdim_contrasts_places_across_views_with_other_images():
-    sources, targets = RANDOM.normal(size=(2, 4, 2, 3, 5)).astype(
-        np.float32
-    )  # two groups of two images, three places
+    # two groups of two images, three places
+    sources, targets = RANDOM.normal(size=(2, 4, 2, 3, 5)).astype(np.float32)
     losses, found, squares = [], [], []
     for i, view, q in np.ndindex(4, 2, 3):
         # of the image, of the other one

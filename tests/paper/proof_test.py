@@ -211,9 +211,8 @@ def test_row_of_each_kind_runs_by_one_command(
         given += (
             [f"--flagfile={SMALL[task.name]}", f"--data_dir={data}"] if task.name in SMALL else []
         )
-        given += (
-            ["--patch_size=65"] if "pretrain_rotation" in str(given) else []
-        )  # whole images: one patch
+        # whole images: one patch
+        given += ["--patch_size=65"] if "pretrain_rotation" in str(given) else []
         task(cli.parse(task.config, given))
         ran.append(task.name)
 

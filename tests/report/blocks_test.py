@@ -51,13 +51,14 @@ def test_table_file_is_unrounded_without_empty_columns():
     ours = {"Method": "ours", "1 %": Spread(1 / 3, 0.25, 0.5, 2, 0.125), "group": "Top-1"}
     shown = TableBlock("t", "T", [labels, ours])
     assert shown.columns == ["Method", "1 %"]
+    # percent, as the page has them
     fields = {
         "1 %": 33.3333,
         "1 % low": 25.0,
         "1 % high": 50.0,
         "1 % deviation": 12.5,
         "1 % runs": 2,
-    }  # percent, as the page has them
+    }
     assert shown.data[1] == {"source": "measured", "group": "Top-1", "Method": "ours", **fields}
 
 

@@ -236,10 +236,11 @@ def odd_kinds(folder):
     del short["top5"]  # of few classes there is none
     write(folder / "short", short)
     write(folder / "uda", efficient("pixels", 0.1, 0.45, propagation="uda"))
+    # records without directories
     study = [
         linear(policy="none"),
         pretrain(seed=4, dataset="study"),
-    ]  # records without directories
+    ]
     (folder / "study.json").write_text(json.dumps(study))
 
 

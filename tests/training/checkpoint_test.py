@@ -107,9 +107,8 @@ def test_later_checkpoints_are_dropped_and_only_chief_writes(run):
     checkpoints.drop_after(10)
     assert checkpoints.steps() == [10]
     before = sorted(os.listdir(checkpoints.directory))
-    with (
-        pytest.MonkeyPatch.context() as patch
-    ):  # containers often give all their processes the same id
+    # containers often give all their processes the same id
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "getpid", lambda: 1)
         written = []
         patch.setattr(

@@ -106,9 +106,8 @@ def ends(monkeypatch):
 
         def end(index):
             try:
-                cluster.agree(
-                    index, lambda: facts[index]
-                )  # the number of the process in place of a strategy
+                # the number of the process in place of a strategy
+                cluster.agree(index, lambda: facts[index])
             except ConfigError as error:
                 return str(error)
             return ""
@@ -146,9 +145,8 @@ def test_one_process_is_asked_nothing():
 def test_settings_are_compared_but_for_places():
     one, other = (LinearConfig(), replace(LinearConfig(), workdir="/mnt/run", data_dir="/mnt/data"))
     assert cluster.about_settings(one) == cluster.about_settings(other)
-    other = replace(
-        LinearConfig(), steps_per_loop=7
-    )  # free on resume: processes that differ in it would wait for ever
+    # free on resume: processes that differ in it would wait for ever
+    other = replace(LinearConfig(), steps_per_loop=7)
     assert cluster.about_settings(one) != cluster.about_settings(other)
 
 

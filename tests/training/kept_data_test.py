@@ -151,9 +151,8 @@ def test_started_run_refuses_other_data_and_states_progress(keep):
         ConfigError, match="holds a finished run, which began with other data: 1 label"
     ):
         keep(CHANGED)
-    with pytest.raises(
-        ConfigError, match="1 file was added: 8.jpg"
-    ):  # the split that came later is compared as well
+    # the split that came later is compared as well
+    with pytest.raises(ConfigError, match="1 file was added: 8.jpg"):
         keep(CATS_AND_DOGS, probe_split=Files(but({**CHANGED, "8.jpg": [1, "cat"]})))
     keep(CATS_AND_DOGS)
     assert recorded != pathlib.Path(workdir.file(FILE)).read_bytes()
@@ -191,9 +190,8 @@ def test_a_run_keeps_its_intensity_range(kept, others, why, tmp_path):
         cli.parse(LinearConfig, [f"--workdir={tmp_path}/run", "--encoder=hub"]), "linear"
     )
     if kept:
-        keep_intensity_range(
-            workdir, (900.0, 1300.0)
-        )  # the first start was refused before the run began
+        # the first start was refused before the run began
+        keep_intensity_range(workdir, (900.0, 1300.0))
     keep_intensity_range(workdir, kept)
     workdir.begin(0)
     keep_intensity_range(workdir, kept)

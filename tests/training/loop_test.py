@@ -360,9 +360,8 @@ def test_every_process_resumes_from_the_first_process_step(tmp_path, monkeypatch
         "read",
         lambda path, read=checkpoints.state.read: reads.append(path) or read(path),
     )
-    first = iter(
-        [4, 2, 6, 2]
-    )  # what all processes add up to: the step, then how many have read, of two starts
+    # what all processes add up to: the step, then how many have read, of two starts
+    first = iter([4, 2, 6, 2])
     monkeypatch.setattr(cluster, "total", lambda strategy, value: next(first))
     assert resume(trainee, checkpoints, [], 16, workdir) == 4
     assert reads == [checkpoints.path(4)]
@@ -399,10 +398,11 @@ def rate(step, steps):
                 " 0.01 in the next one"
             ),
         ),
+        # as after a kill; nothing is left to train
         (
             [(cosine(16), 8), (cosine(16), 16), (cosine(12), 12)],
             "",
-        ),  # as after a kill; nothing is left to train
+        ),
     ],
     ids=["longer", "drops", "same"],
 )

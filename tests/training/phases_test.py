@@ -22,23 +22,25 @@ def records(*scores):
     [
         (1, [0.1, 0.2, 0.3], Length(30), (), False),
         (1, [0.1, 0.2, 0.2], Length(20), (), False),  # as good is not better
+        # the drop after the best is none of its length
         (
             1,
             [0.1, 0.2, 0.2, 0.1],
             Length(20),
             (40,),
             False,
-        ),  # the drop after the best is none of its length
+        ),
         (1, [0.1, 0.2, 0.2, 0.1, 0.3], Length(50, (40,)), (40,), False),
         (1, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2], Length(50, (40,)), (40,), True),
         (1, [0.1, 0.2, 0.2, 0.1, 0.1, 0.1], Length(20), (40,), True),
+        # what comes after the end does not count
         (
             1,
             [0.3, 0.1, 0.1, 0.1, 0.1, 0.9],
             Length(10),
             (30,),
             True,
-        ),  # what comes after the end does not count
+        ),
         (0, [0.3, 0.1, 0.1, 0.9], Length(10), (), True),
         (3, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2], Length(50, (40,)), (40, 70), False),
         (3, [0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2, 0.1, 0.2], Length(50, (40,)), (40, 70, 90), False),
@@ -115,10 +117,11 @@ def test_labels_are_learned_after_hundred_low_loss_steps():
 @pytest.mark.parametrize(
     ("trials", "best"),
     [
+        # most right, among equals the least loss
         (
             [(0.5, 0.1), (0.7, 0.9), (0.7, 0.8), (0.6, 0.0)],
             2,
-        ),  # most right, among equals the least loss
+        ),
         ([None, (0.5, 0.1), (0.7, 0.8), None], 2),  # those that diverged are passed over
         ([(0.4, None), (0.3, None), (0.4, None)], 0),  # without a loss the first of equals
     ],

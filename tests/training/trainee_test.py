@@ -114,9 +114,8 @@ def test_steps_are_those_by_hand(replicas, xla, clip, options, two_replicas):
     for average, wanted in zip(trainee.average.averages, averages):
         copies = [float(copy) for copy in strategy.experimental_local_results(average)]
         assert copies == pytest.approx([wanted] * replicas, rel=1e-5)
-        assert (
-            average.aggregation == tf.VariableAggregation.NONE
-        )  # else replicas would send each other their copies
+        # else replicas would send each other their copies
+        assert average.aggregation == tf.VariableAggregation.NONE
     assert metrics["gradient_norm"] == pytest.approx(norms[-1], rel=1e-5)  # before clipping
     assert int(trainee.step.numpy()) == 3
 

@@ -112,11 +112,12 @@ def test_records_end_where_they_are_damaged(config, run, tail):
     ("found", "step", "warned"),
     [
         ('{"tensorflow": "2.14.0"}', 20, True),
+        # as the directory that a run of several phases has above theirs
         (
             '{"tensorflow": "2.14.0"}',
             0,
             True,
-        ),  # as the directory that a run of several phases has above theirs
+        ),
         ("{}", 20, False),
         ('{"tensorf', 20, False),
     ],
@@ -159,9 +160,8 @@ def test_only_the_chief_writes_and_results_are_finite(config, tmp_path):
     workdir.record(1, {"loss": 1.0})
     made = {"date", "machine", "version", "tensorflow"}
     result = workdir.finish({"steps": 1})
-    assert (
-        made <= set(result.pop("made")) <= {*made, "commit"}
-    )  # of an installed package no commit is known
+    # of an installed package no commit is known
+    assert made <= set(result.pop("made")) <= {*made, "commit"}
     assert result == {"kind": "linear", "steps": 1}
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="JSON"):

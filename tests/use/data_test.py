@@ -149,14 +149,14 @@ class Pixels(Encoder):
 def test_pictures_of_the_test_that_are_nearly_learned(listed, monkeypatch):
     monkeypatch.setattr(encoder, "Encoder", Pixels)
     random = np.random.default_rng(0)
-    one, *others = random.integers(
-        0, 255, [6, 9, 14, 3], np.uint8
-    )  # 378 numbers, which are projected
+    # 378 numbers, which are projected
+    one, *others = random.integers(0, 255, [6, 9, 14, 3], np.uint8)
     files = {f"train/cat/{i}.png": encode(pixels) for i, pixels in enumerate(others[:3])}
+    # of one split: not told
     files |= {
         "train/cat/one.png": encode(one),
         "train/cat/two.png": encode(one ^ 2),
-    }  # of one split: not told
+    }
     files |= {"test/cat/near.png": encode(one ^ 1), "test/cat/far.png": encode(others[4])}
     lines, _ = listed(files, labelled="HERE", encoder="module")
     (line,) = (line for line in lines if "nearly" in line)

@@ -133,9 +133,8 @@ def test_the_tables(done):
     ]
     header, *lines = rows(out / "to_label.csv")
     assert header == ["file", "label"]
-    check(
-        EmbedConfig("module", "pictures", to_label=1, to_label_output=f"{out}/to_label.csv")
-    )  # not filled in
+    # not filled in
+    check(EmbedConfig("module", "pictures", to_label=1, to_label_output=f"{out}/to_label.csv"))
     named = {name for name, label in lines if label == ""} & {*found.names}
     assert len(named) == 3
     assert not named & {"a/red/0.png", "a/red/1.png", "a/green/1.png"}  # which have a label

@@ -87,9 +87,8 @@ def test_boxes_below_the_least_score_are_dropped(model, folder, tmp_path):
     assert [len(record.boxes) for record in found] == [1, 1, 0, 1, 1, 1]
     found = cpc_tf.predict(loaded, folder, least_score=0.5, output=f"{tmp_path}/boxes.csv")
     assert [len(record.boxes) for record in found] == [1, 0, 0, 1, 1, 0]
-    assert (
-        len((tmp_path / "boxes.csv").read_text().splitlines()) == 7
-    )  # an image without boxes has a row, too
+    # an image without boxes has a row, too
+    assert len((tmp_path / "boxes.csv").read_text().splitlines()) == 7
     assert len(cpc_tf.predict(loaded, folder / "3.png")[0].boxes) == 1
 
 

@@ -104,9 +104,8 @@ class Entry(NamedTuple):
     """A network."""
 
     network: str  # 'module:class', a `Network`
-    options: tuple[
-        str, ...
-    ] = ()  # fields of EncoderConfig that it supports; others must keep their defaults
+    # fields of EncoderConfig that it supports; others must keep their defaults
+    options: tuple[str, ...] = ()
     stacks: int = 0  # the largest --output_stack, if that is an option
     from_labels: Mapping[str, Any] = {}  # options of one that is trained on labels from the start
     sees: str = "rgb"  # what it makes of the images it is given, which are RGB: see networks/lab.py

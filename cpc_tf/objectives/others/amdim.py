@@ -25,11 +25,12 @@ from cpc_tf.objectives.others.amdim_config import AMDIMConfig
 
 # Depth -> the side of its grid, at most; that of the features is a place alone.
 SIDES = {"features": 1, "coarse": 5, "fine": 7}
+# their 1 -> 5, 1 -> 7, 5 -> 5
 PREDICTIONS = [
     ("features", "coarse"),
     ("features", "fine"),
     ("coarse", "coarse"),
-]  # their 1 -> 5, 1 -> 7, 5 -> 5
+]
 
 
 def scored(
@@ -63,9 +64,8 @@ def scored(
     is_positive = is_positive[None, :, None, :, None]
     positive = tf.reduce_sum(tf.where(is_positive, scores, 0.0), 3)  # [2*G, B/G, Q, L]
     negatives = tf.where(is_positive, -1e9, scores)
-    loss = tf.nn.softplus(
-        tf.reduce_logsumexp(negatives, [3, 4])[..., None] - positive
-    )  # -log softmax
+    # -log softmax
+    loss = tf.nn.softplus(tf.reduce_logsumexp(negatives, [3, 4])[..., None] - positive)
     is_correct = positive > tf.reduce_max(negatives, [3, 4])[..., None]
     return (
         tf.reduce_mean(loss),

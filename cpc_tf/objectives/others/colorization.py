@@ -34,9 +34,8 @@ def colour_bins() -> np.ndarray:
     from scipy.spatial import ConvexHull
 
     rgb = np.stack(np.meshgrid(*[np.linspace(0, 1, 33)] * 3), -1)
-    sides = ConvexHull(
-        to_lab(rgb).numpy().reshape(-1, 3)[:, 1:]
-    ).equations  # normal and offset, below 0 inside
+    # normal and offset, below 0 inside
+    sides = ConvexHull(to_lab(rgb).numpy().reshape(-1, 3)[:, 1:]).equations
     places = np.arange(-120, 120, 0.5) + 0.25
     points = np.stack(np.meshgrid(places, places), -1).reshape(-1, 2)
     inside = points[(points @ sides[:, :2].T + sides[:, 2] <= 0).all(1)]
