@@ -3,9 +3,8 @@
 FILE is serialized HLO, DEVICE 'h100' or a topology of TPUs, e.g. 'v3:4x4'. Prints JSON: bytes of
 arguments, outputs, temporaries and code on a device, and of outputs that take the place of
 arguments; operations and bytes moved, by XLA's analysis; what the replicas exchange. Needs JAX with
-the device's compiler: 'jax[cuda12]' or 'jax[tpu]'. Without a GPU
-XLA measures no kernels: it takes default ones, and what cuDNN's algorithms need for themselves is
-  not in the figures.
+the device's compiler: 'jax[cuda12]' or 'jax[tpu]'. Without a GPU XLA measures no kernels: it takes
+default ones, and what cuDNN's algorithms need for themselves is not in the figures.
 """
 
 import json

@@ -2,11 +2,10 @@
 table.md
 
 The step is that of flags/photos/pretrain.flags on random patches: loss, gradient, clip, Adam,
-running average; or that
-of another objective: `--set=--objective=moco --set=--patch_size=64 --set=--patch_stride=64`. Each
-  figure comes from a fresh process; the ways take turns, and ratios are within a round, since
-  machines are noisy. The peer needs PyTorch (`benchmarks/requirements.txt`), perhaps in an
-  environment of its own: `--torch=PYTHON`.
+running average; or that of another objective: `--set=--objective=moco --set=--patch_size=64
+--set=--patch_stride=64`. Each figure comes from a fresh process; the ways take turns, and ratios
+are within a round, since machines are noisy. The peer needs PyTorch
+(`benchmarks/requirements.txt`), perhaps in an environment of its own: `--torch=PYTHON`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 patches.
 
 Prints JSON: median milliseconds of a step, and how many parameters there are. Needs PyTorch,
-  nothing of ours.
+nothing of ours.
 """
 
 import argparse

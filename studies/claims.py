@@ -1,9 +1,9 @@
 """Which claims of the paper hold here, in small: by one rule, from all records of the studies.
 
 A claim is judged by comparisons: what one arm is ahead of another, run by run with the same seed. A
-  comparison says yes if the 95 % interval of its mean (Student's t) lies above the claim's bound,
-  no if it lies below, and nothing with fewer than three pairs of runs or if what it was measured on
-  carries no claim.
+comparison says yes if the 95 % interval of its mean (Student's t) lies above the claim's bound, no
+if it lies below, and nothing with fewer than three pairs of runs or if what it was measured on
+carries no claim.
 """
 
 from __future__ import annotations

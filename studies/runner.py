@@ -2,8 +2,8 @@
 found.
 
 A study may be interrupted: the same command goes on. A run is not repeated if it is recorded with
-  the settings that the study has today; `python -m studies` lists which are. Several studies, or
-  one study several times, may run at once.
+the settings that the study has today; `python -m studies` lists which are. Several studies, or one
+study several times, may run at once.
 """
 
 from __future__ import annotations

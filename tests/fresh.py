@@ -2,8 +2,8 @@
 part of CI.
 
 Each Python block of a page runs in an empty environment with what the `pip install` line before it
-names, and nothing
-else. The versions are those of today: this finds out when a new release breaks a page.
+names, and nothing else. The versions are those of today: this finds out when a new release breaks a
+page.
 """
 
 import os

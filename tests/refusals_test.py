@@ -2,9 +2,9 @@
 be right.
 
 One table for all commands. A row: the command, its flags (words in one text, or a list where a word
-  holds a space), the message, and the content of a flag file if FILE is among the flags. PICTURES,
-  BOXES, MODULE and EMPTY stand for folders that are made when a row names them; a run would be in
-  EMPTY. A refusal that needs more is tested beside what refuses.
+holds a space), the message, and the content of a flag file if FILE is among the flags. PICTURES,
+BOXES, MODULE and EMPTY stand for folders that are made when a row names them; a run would be in
+EMPTY. A refusal that needs more is tested beside what refuses.
 """
 
 import functools

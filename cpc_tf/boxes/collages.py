@@ -55,8 +55,8 @@ class Collages(tfds.core.GeneratorBasedBuilder):
 
     The features of `voc`, in its convention: a box is VOC's numbers, which count pixels from 1 and
     include the last, divided by the image's size. The classes come in turns. The splits are made of
-    the regions that `photos`
-    shows in its splits of the same names: no pixel is shared. Always the same pixels for a version.
+    the regions that `photos` shows in its splits of the same names: no pixel is shared. Always the
+    same pixels for a version.
     """
 
     VERSION = tfds.core.Version("1.0.0")

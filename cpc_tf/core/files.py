@@ -49,7 +49,7 @@ def write_file(path: str, content: str | bytes) -> None:
     """Writes a file under a temporary name, then renames it. Raises NotWritten.
 
     A link stays a link: the file behind it is replaced. A file that is replaced keeps its
-      permissions.
+    permissions.
     """
     target = path if "://" in path else os.path.realpath(path)
     temporary = f"{target}.{os.getpid()}.tmp"

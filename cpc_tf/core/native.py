@@ -2,9 +2,8 @@
 every device.
 
 The system's compiler builds our operations on first use, in `files.cache_folder()`. A library's
-name holds TensorFlow's
-version and a hash of sources and flags: a change of any builds a new library, and no stale one is
-  loaded.
+name holds TensorFlow's version and a hash of sources and flags: a change of any builds a new
+library, and no stale one is loaded.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def allowed(value: bool = True) -> Iterator[None]:
     """Allows our operations in place of TensorFlow's in what this thread traces inside the context.
 
     They are not allowed elsewhere: an exported module must run without our libraries, and XLA
-      cannot compile them.
+    cannot compile them.
     """
     token = _ALLOWED.set(value)
     try:
@@ -183,9 +182,9 @@ def matmul(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
     """Computes a times b transposed, and its gradients, in full float32 on every device.
 
     XLA multiplies float32 in TF32 on NVIDIA's GPUs from Ampere on, and in a single bfloat16 pass on
-    TPUs, unless a
-    product asks for more: this one asks for the precision HIGHEST. Without XLA, GPUs compute it in
-      float64, since TensorFlow can turn TF32 off only for all products and convolutions.
+    TPUs, unless a product asks for more: this one asks for the precision HIGHEST. Without XLA, GPUs
+    compute it in float64, since TensorFlow can turn TF32 off only for all products and
+    convolutions.
 
     Args:
       a: float32 [G, n, D].

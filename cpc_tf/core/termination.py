@@ -5,8 +5,7 @@ The signals are SIGTERM, SIGINT (Ctrl-C) and SIGHUP (the terminal is gone).
 
 Python runs a handler only when its main thread comes back from C++, which can compile for minutes.
 In a program a thread waits for signals, too, and ends the process if the main thread does not
-within seconds. A program imports this
-first: it imports nothing that takes time.
+within seconds. A program imports this first: it imports nothing that takes time.
 """
 
 from __future__ import annotations

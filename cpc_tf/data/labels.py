@@ -236,11 +236,10 @@ def read(path: str, may_be_empty: bool = False) -> Content:
     """Reads a table of files and classes.
 
     Columns are separated by tabs, commas or semicolons. A header such as `file,label` is optional;
-    with one there may
-    be more columns: those of one `group` belong together; `model` in the column `by` says that the
-      class is a guess which a person accepted; others are not used. Several classes of an image are
-      separated by semicolons: `1.jpg,cat;dog`. A blank is no label yet; `no class` says that an
-      image has none of the classes.
+    with one there may be more columns: those of one `group` belong together; `model` in the column
+    `by` says that the class is a guess which a person accepted; others are not used. Several
+    classes of an image are separated by semicolons: `1.jpg,cat;dog`. A blank is no label yet; `no
+    class` says that an image has none of the classes.
 
         read("labels.csv").classes
         # {"1.jpg": ("cat",), "cats/2.jpg": ("cat", "dog"), "3.jpg": (), "4.jpg": None}

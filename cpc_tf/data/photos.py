@@ -56,8 +56,8 @@ class Photos(tfds.core.GeneratorBasedBuilder):
     a version.
 
     Splits: `train` (200 a class) and `unlabelled` (label -1, as many as asked for, classes in turn)
-      come from the first 60 % of a photograph along its longer side, `test` (50 a class) from the
-      last 35 %: no pixel is shared.
+    come from the first 60 % of a photograph along its longer side, `test` (50 a class) from the
+    last 35 %: no pixel is shared.
     """
 
     VERSION = tfds.core.Version("1.0.0")

@@ -248,7 +248,7 @@ def fetching(*sources: Examples) -> Iterator[None]:
     names the files.
 
     A run with changed files cannot go on: its order of examples is a function of the files at its
-      start. Errors of any other cause are raised unchanged, so a whole training may run inside.
+    start. Errors of any other cause are raised unchanged, so a whole training may run inside.
     """
     try:
         yield

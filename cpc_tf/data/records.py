@@ -49,10 +49,10 @@ class Records(Examples):
     `Examples`.
 
     The order of an epoch: the shards shuffled, their records in windows of `window`, each window
-      shuffled. A resume jumps to the shard and re-reads at most one window of encoded records. Up
-      to three windows are in memory: the one in use, the next, and the one being read. The files of
-      half a window are read at the same time, each as a whole; that does not change the order.
-      Files with more records than that are read one after the other.
+    shuffled. A resume jumps to the shard and re-reads at most one window of encoded records. Up to
+    three windows are in memory: the one in use, the next, and the one being read. The files of half
+    a window are read at the same time, each as a whole; that does not change the order. Files with
+    more records than that are read one after the other.
 
     If it is `shared`, a share is a part of an epoch's sequence of shards. A file at the border of
     two shares is read by both hosts, by the later one from its beginning.

@@ -252,7 +252,7 @@ class RandomSizedCrop(View):
     """A part of random size and shape, augmented as one patch: [S, S, 3].
 
     Appendix C: "We extract a randomly sized crop [...] We follow this with the same image
-      transformations as for self-supervised pre-training".
+    transformations as for self-supervised pre-training".
     """
 
     key = "image"

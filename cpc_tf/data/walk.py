@@ -133,8 +133,8 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
     '/', sorted.
 
     Each folder is read once: a link to a folder is not followed if that folder lies in the tree or
-      an earlier link led to it. Hidden files and folders, and folders of tools, are skipped. A
-      warning counts what is skipped.
+    an earlier link led to it. Hidden files and folders, and folders of tools, are skipped. A
+    warning counts what is skipped.
 
     Args:
       root: the folder, local or e.g. gs://.

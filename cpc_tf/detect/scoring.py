@@ -12,8 +12,8 @@ The average precision is the mean at 101 recalls, over ten overlaps from 0.5 to 
 boxes that fit closely.
 
 Boxes are continuous here: the box of a pixel has a side of 1. The kit has inclusive pixel numbers
-  and adds 1 to each side, which gives the same overlaps once its (xmin, ymin, xmax, ymax) are read
-  as [ymin - 1, xmin - 1, ymax, xmax].
+and adds 1 to each side, which gives the same overlaps once its (xmin, ymin, xmax, ymax) are read as
+[ymin - 1, xmin - 1, ymax, xmax].
 """
 
 from __future__ import annotations

@@ -214,8 +214,7 @@ def drawable(names: tuple[str, ...], kind: str) -> tuple[str, ...]:
     """Returns the names, with e.g. 'class 3' for one that cannot be drawn; one warning lists these.
 
     A name cannot be drawn if no installed font has all its letters. Nor if it is written from right
-    to left or joins
-    marks to letters: Matplotlib would set them one by one from left to right.
+    to left or joins marks to letters: Matplotlib would set them one by one from left to right.
     """
     drawn = tuple(
         name if _can_be_set(name) else f"{kind} {number}" for number, name in enumerate(names)

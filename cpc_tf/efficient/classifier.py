@@ -36,9 +36,8 @@ class ResNetClassifier(keras.Model):
     """Residual blocks on feature maps, mean-pool, dropout, a linear layer.
 
     The paper's has 11 blocks of 4096 channels with 1024 inside ("ResNet-33"): 196 M parameters.
-    Without blocks the maps
-    are only normalized: a linear classifier or, with norm 'none', the last layer of a supervised
-      ResNet.
+    Without blocks the maps are only normalized: a linear classifier or, with norm 'none', the last
+    layer of a supervised ResNet.
 
     Args:
       num_classes: number of logits.

@@ -86,9 +86,8 @@ def choose_labels(
     """Returns the labels that a run may see.
 
     Stratified: each class gives the same part of its examples, rounded, and holds out the same part
-      of these, at least
-    one. Nested: a smaller part lies inside a larger one of the same seed. Nothing is held out if a
-      class has only one. The examples of a group are held out together.
+    of these, at least one. Nested: a smaller part lies inside a larger one of the same seed.
+    Nothing is held out if a class has only one. The examples of a group are held out together.
 
     A multi-label example counts for one of its classes, see `rarest`; a class with too few of its
     own gives all of them, and one with a single label holds out none.

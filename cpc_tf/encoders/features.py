@@ -2,8 +2,8 @@
 `predict` and Python.
 
 Features of an image are the mean of the feature map over the whole image and over its mirror image.
-Although our modules are trained on patches, this gives better neighbours
-than the mean over the patch grid (docs/decisions.md).
+Although our modules are trained on patches, this gives better neighbours than the mean over the
+patch grid (docs/decisions.md).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def check(directory: str, flag: str) -> None:
     """Raises ConfigError if the graph of a SavedModel can do more than compute.
 
     It is no wall: what saves variables can be made to write elsewhere. SECURITY.md says what to
-      load.
+    load.
 
     Args:
       directory: of the SavedModel.

@@ -31,10 +31,9 @@ SEVERAL = {"encoders": "encoder", "labels": "seed of labels and new weights"}
 class Spread(NamedTuple):
     """Fractions (0 to 1) of several runs.
 
-    `deviation`: their standard deviation, as that of a sample; `tested`: the number of images
-      they are shares of, 0
-    if unknown; `over`: what the runs are several of, a key of SEVERAL; `independent`: how many
-    independent images these are worth, 0 if all are.
+    `deviation`: their standard deviation, as that of a sample; `tested`: the number of images they
+    are shares of, 0 if unknown; `over`: what the runs are several of, a key of SEVERAL;
+    `independent`: how many independent images these are worth, 0 if all are.
     """
 
     mean: float
@@ -136,7 +135,7 @@ class FigureBlock(NamedTuple):
     """A PNG with its caption `title`, its description `alt`, and its data.
 
     `more`: further PNGs with the same caption, beside the first where the page is wide, else below
-      it.
+    it.
     `photographs`: whether it shows images, whose colours are not changed in the dark.
     `captions`: the lines below each PNG, if each has its own; these are then small.
     `colors`: names of the colours in it, for the legend.
@@ -273,10 +272,9 @@ class Panels(NamedTuple):
     """Panels (title -> curves), each an image with a legend.
 
     `axes`: settings of all axes; `ticks`: value -> text; `warn_below`: title -> value below which
-      there is a warning;
+    there is a warning;
     `healthy`: title -> the least value of the healthy range, which is shaded; `most`: title -> the
-      largest possible
-    value, where an axis ends at the latest.
+    largest possible value, where an axis ends at the latest.
     """
 
     panels: Mapping[str, Sequence[Line]]

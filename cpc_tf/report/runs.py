@@ -254,7 +254,7 @@ def collect(runs_dir: str, reports: Mapping[str, Any]) -> tuple[list[Run], list[
     follows no links.
 
     `reports`: kind of result -> the module of its report, which has the names of the fields that it
-      needs as NEEDS.
+    needs as NEEDS.
 
     Raises:
       ConfigError: if there is no such directory, or no result in it.

@@ -127,7 +127,7 @@ class FusedAdam(keras.optimizers.Adam):
         replicas.
 
         The second ones stay: they say how large gradients are, and the correction of their start is
-          that of all.
+        that of all.
         """
         for variable in variables:
             momentum = self._momentums[self._index_dict[self._var_key(variable)]]

@@ -174,7 +174,7 @@ class Trainee(tf.Module, abc.ABC):
         exchanges values.
 
         XLA compiles no exchange between replicas: then only what is `compiled` in it is. A TPU
-          compiles the whole step.
+        compiles the whole step.
         """
         self.exchanges = exchanges and self.strategy.num_replicas_in_sync > 1
         self._gradients = gradients if self.exchanges else self.compiled(gradients)

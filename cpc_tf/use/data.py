@@ -9,7 +9,7 @@ encoder it looks for images of one split that are nearly those of another: a tes
 much.
 
 The table has a line for each image: file, split, label, group, the file that it is a copy of, its
-  size as shown, and its bytes. It can be given back as --labels.
+size as shown, and its bytes. It can be given back as --labels.
 """
 
 from __future__ import annotations

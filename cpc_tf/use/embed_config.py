@@ -8,8 +8,8 @@ labels.
     cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --neighbours=one.jpg
 
 Features: the mean of the feature map of a module of `cpc-tf export`, or of the output of another
-  TF-Hub module, over the whole image and its mirror image, as in `cpc-tf classify` and `label`.
-  Those of a folder are kept in the cache. A broken image is named and left out.
+TF-Hub module, over the whole image and its mirror image, as in `cpc-tf classify` and `label`. Those
+of a folder are kept in the cache. A broken image is named and left out.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ equally long.
     python -m studies ladder
 
 Each encoder has two classifiers: one that learned with the augmentation of the encoder, as in
-  appendix B, and one that learned without. A run takes a few minutes on a core.
+appendix B, and one that learned without. A run takes a few minutes on a core.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The figures of Henaff et al. 2020 that ours stand beside, as printed there: floats are percent.
 
 Tables are numbered as LaTeX numbers them: 1 linear, 2 pixels against CPC, 3 other semi-supervised
-  methods, 4 detection.
+methods, 4 detection.
 """
 
 # Table 1, "Linear classification accuracy, and comparison to other self-supervised methods":

@@ -46,9 +46,8 @@ class Lab(Network):
     `Network`.
 
     'lab': lightness by one, both colours by the other. Every endpoint is that of the lightness,
-    then that of the
-    colours: twice as wide as that of one network, `feature_dim` too. 'grey': lightness alone, by
-      one network.
+    then that of the colours: twice as wide as that of one network, `feature_dim` too. 'grey':
+    lightness alone, by one network.
 
     It takes RGB wherever an encoder does. Its networks have one and two input channels, scaled to
     [0, 1].
