@@ -12,7 +12,7 @@ from cpc_tf.core import cli
 from cpc_tf.core.commands import COMMANDS
 from cpc_tf.core.keras import keras
 from cpc_tf.core.settings import all_leaves
-from cpc_tf.use import classify as answer
+from cpc_tf.use import classify as classify_command
 from cpc_tf.use import embed as embed_run
 from tests import fresh, samples
 from tests.binaries import ROOT, settings_of
@@ -186,7 +186,7 @@ def test_a_network_of_keras_applications_gives_features(tmp_path, monkeypatch):
     settings = cli.parse(
         settings_of("cpc_tf.classify"), [*command, "--image_size=64", "--workdir=run"]
     )
-    assert answer.classify(settings)[0]["num_train_labels"] == 6
+    assert classify_command.classify(settings)[0]["num_train_labels"] == 6
 
 
 @pytest.mark.slow

@@ -42,8 +42,8 @@ _COMMANDS = (
     Command(
         "data",
         "say what is understood of your images, labels or boxes, before anything trains",
-        "cpc_tf.use.data:ListingConfig",
-        "cpc_tf.use.data:listing",
+        "cpc_tf.use.data:DataSummaryConfig",
+        "cpc_tf.use.data:summarize",
     ),
     Command(
         "label",

@@ -85,7 +85,7 @@ def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
     Raises:
       ConfigError: a file cannot be read.
     """
-    first_of = same_pictures(table, sorted(label_of))
+    first_of = same_images(table, sorted(label_of))
     name = table.names
     apart = [
         f"{name[row]} ({name[first]})"
@@ -100,7 +100,7 @@ def other_labels(table: Table, label_of: Mapping[int, Any]) -> list[str]:
     return [f"{len(apart)} {text}: {listed(apart)}; remove one of each, or correct its label"]
 
 
-def same_pictures(
+def same_images(
     table: Table, rows: Sequence[int], decoded: Sequence[int] | None = None
 ) -> dict[int, int]:
     """Returns {row: the first of these rows with the same picture} of images that are there several
@@ -132,9 +132,9 @@ def groups_of(table: Table, rows: Sequence[int], decoded: Sequence[int] | None =
     table.
 
     Args:
-      table, rows, decoded: as of `same_pictures`.
+      table, rows, decoded: as of `same_images`.
     """
-    same = same_pictures(table, rows, decoded)
+    same = same_images(table, rows, decoded)
     return joined(same, table.group_of(rows))
 
 

@@ -230,7 +230,7 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     table = source.table
     learned = source.rows.tolist()
     tested = test_source.rows.tolist()
-    first_of = draws.same_pictures(table, sorted({*learned, *tested}))
+    first_of = draws.same_images(table, sorted({*learned, *tested}))
     lines = []
     little = "the accuracy on them says little"
     if both := {*learned} & {*tested}:

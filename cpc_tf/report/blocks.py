@@ -215,9 +215,9 @@ def text(value: Any) -> str:
         return f"{value}\N{MULTIPLICATION SIGN}"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return (
-        "\N{EN DASH}" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-    )
+    if value is None:
+        return "\N{EN DASH}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def notes(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -133,10 +133,11 @@ def doubt(point: ComparedMethod) -> str:
         return ""
     preset = own_preset(run["dataset"], *names, "efficient")
     steps = first_steps(run)
-    short = shorter(EfficientConfig, preset, steps, point.labels)
-    return (
-        short or ("" if preset else UNKNOWN_LENGTH) or ("" if steps else "unknown number of steps")
-    )
+    if short := shorter(EfficientConfig, preset, steps, point.labels):
+        return short
+    if not preset:
+        return UNKNOWN_LENGTH
+    return "" if steps else "unknown number of steps"
 
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
@@ -258,8 +259,12 @@ def accuracies(curves: Curves) -> TableBlock:
     title = (
         f"{method_of(curves.ours).title} against pixels" if both else "Right by number of labels"
     )
-    has_gain = any(row.get("source") == "gain" for row in rows)
-    note = " ".join(filter(None, [notes(rows), COMPARED if both else "", GAIN if has_gain else ""]))
+    sentences = [notes(rows)]
+    if both:
+        sentences.append(COMPARED)
+    if any(row.get("source") == "gain" for row in rows):
+        sentences.append(GAIN)
+    note = " ".join(filter(None, sentences))
     results = TableBlock("table2", title, _ordered(rows), note)
     return folded_alone(results, sum(map(len, curves.all)))
 

@@ -39,7 +39,7 @@ _WIDTH = 256  # of the features that are kept: a gigabyte for a million images
 
 
 @dataclasses.dataclass(frozen=True)
-class ListingConfig(Settings):
+class DataSummaryConfig(Settings):
     """Images, and where the table goes."""
 
     output: str = setting("", "CSV file to write, with a line for each image; empty: none")
@@ -57,7 +57,7 @@ class ListingConfig(Settings):
     data: PicturesConfig = PicturesConfig()
 
 
-def listing(config: ListingConfig) -> None:
+def summarize(config: DataSummaryConfig) -> None:
     """Prints counts of each class and split, sizes, broken files, the range of values, copies,
     groups, and objects.
 
@@ -72,6 +72,7 @@ def listing(config: ListingConfig) -> None:
     from cpc_tf.data import check, draws
 
     data = config.data
+    # Find the images, and say what they are before files are read, which may end with a refusal.
     if config.boxes:
         from cpc_tf.boxes import layout
 
@@ -85,8 +86,10 @@ def listing(config: ListingConfig) -> None:
         print(f"  {one_line(line)}", flush=True)
 
     print(one_line(table.flag))
-    for line in lines:  # before files are read, which may end with a refusal
+    for line in lines:
         say(line)
+
+    # Read them: broken files, sizes, the range of values.
     present = np.flatnonzero(table.paths != "").tolist()
     rows, intensity_range, sizes = check.usable(table, present, data.sixteen_bit)
     if broken := sorted({*present} - {*rows}):
@@ -96,14 +99,17 @@ def listing(config: ListingConfig) -> None:
     for split, own in table.splits.items():
         for row in own.tolist():
             split_of.get(row, []).append(split)
-    shown = np.where(sizes[:, 2:] >= 5, sizes[:, 1::-1], sizes[:, :2])  # turned as EXIF says
+    sizes_shown = np.where(sizes[:, 2:] >= 5, sizes[:, 1::-1], sizes[:, :2])  # turned as EXIF says
     if len(rows):
-        least, middle, most = (f"{h:g} x {w:g}" for h, w in np.quantile(shown, [0, 0.5, 1], axis=0))
+        quantiles = np.quantile(sizes_shown, [0, 0.5, 1], axis=0)
+        least, middle, most = (f"{height:g} x {width:g}" for height, width in quantiles)
         say(f"height x width: from {least} to {most} px, median {middle} px")
     if intensity_range:
         low, high = intensity_range
         say(f"images of more than 8 bits: values of {low:g} to {high:g} become 0 to 255")
-    copies = draws.same_pictures(table, rows)
+
+    # What belongs together: copies, groups, near copies.
+    copies = draws.same_images(table, rows)
     if again := [row for row, first in copies.items() if row != first]:
         pairs = [f"{table.names[row]} ({table.names[copies[row]]})" for row in again[:3]]
         be = "images are copies of others" if len(again) > 1 else "image is a copy of another"
@@ -114,35 +120,20 @@ def listing(config: ListingConfig) -> None:
         many = "s" * (len(groups) > 1)
         say(f"{sum(groups.values())} images are in {len(groups)} group{many} of --labels")
     if config.encoder:
-        say(
-            _near_copies(
-                config.encoder,
-                table,
-                [row for row in rows if split_of[row]],
-                split_of,
-                intensity_range,
-            )
-        )
+        in_splits = [row for row in rows if split_of[row]]
+        say(_near_copies(config.encoder, table, in_splits, split_of, intensity_range))
+
+    # The table.
     if config.output:
-        header = ("file", "split", "label", "group", "copy_of", "height", "width", "bytes")
-        cells = (
-            (
-                table.names[row],
-                ";".join(split_of[row]),
-                texts[row],
-                table.groups[row],
-                first,
-                *size,
-                size_of,
-            )
-            for row, size, size_of, first in zip(
-                rows,
-                shown.tolist(),
-                table.stats[rows, 0].tolist(),
-                (table.names[copies[row]] if copies.get(row, row) != row else "" for row in rows),
-            )
-        )
-        write_file(config.output, csv_lines([header, *cells]))
+        lines = [("file", "split", "label", "group", "copy_of", "height", "width", "bytes")]
+        for row, (height, width) in zip(rows, sizes_shown.tolist()):
+            first = copies.get(row, row)
+            copy_of = table.names[first] if first != row else ""
+            split = ";".join(split_of[row])
+            size = int(table.stats[row, 0])
+            cells = (table.names[row], split, texts[row], table.groups[row], copy_of)
+            lines.append((*cells, height, width, size))
+        write_file(config.output, csv_lines(lines))
         print(f"done: {config.output} ({len(rows)} images)")
 
 
@@ -162,11 +153,12 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
     lines = []
     for split, rows in table.splits.items():
         counts = collections.Counter(name for row in rows for name in labels_of[row])
-        of = f" of {classes.described(dict(sorted(counts.items())))}" if counts else ""
-        bare = sum(not texts[row] for row in rows)
-        lines.append(
-            f"{split}: {len(rows)} images{of}{f'; {bare} without a label' if bare else ''}"
-        )
+        line = f"{split}: {len(rows)} images"
+        if counts:
+            line += f" of {classes.described(dict(sorted(counts.items())))}"
+        if bare := sum(not texts[row] for row in rows):
+            line += f"; {bare} without a label"
+        lines.append(line)
     lines += [*table.notes, *known.lines]
     if known.trouble:
         lines.append(f"nothing to classify: {known.trouble}")
@@ -215,11 +207,14 @@ def _uses(data: PicturesConfig) -> list[str]:
     divided = splits.divided(whole, data)
     lines = []
     try:
+        # classify.
         count, name, bare = counted(whole, data.split)
         more = f"; {bare} images without one are for self-training" if bare else ""
         lines.append(
             f"cpc-tf classify: all {count} labels of {name}, tested by cross-validation{more}"
         )
+
+        # linear and efficient.
         count, name, bare = counted(divided, data.split)
         with named_by("test_split"):
             tested, test, _ = counted(divided, "test")

@@ -10,7 +10,7 @@ import pytest
 from cpc_tf.classify.config import ClassifyConfig
 from cpc_tf.core.settings import ConfigError, unflatten
 from cpc_tf.encoders.features import Encoder
-from cpc_tf.use import classify as answer
+from cpc_tf.use import classify as classify_command
 from cpc_tf.use.model import Model
 from tests import modules, samples
 
@@ -51,7 +51,7 @@ def run(data):
         output=f"{data}/predictions.csv",
         curve=True,
     )
-    return lines, *answer.classify(settings, lines.append)
+    return lines, *classify_command.classify(settings, lines.append)
 
 
 def test_all_labels_train_and_each_is_tested(run, data):
@@ -109,7 +109,7 @@ def test_more_labels_retrain_without_encoding_images_again(run, data, monkeypatc
     # the new one was encoded before, as one without a label
     monkeypatch.setattr(Encoder, "encode_batch", None)
     settings = config(data, labels=f"{tmp_path}/labels.csv", workdir=str(directory))
-    result, _ = answer.classify(settings)
+    result, _ = classify_command.classify(settings)
     # An accepted guess is neither learned as a label nor tested on.
     assert (result["num_train_labels"], result["accepted_guesses"], result["tested"]) == (33, 1, 33)
     assert "red/12.png" not in (directory / "predictions.csv").read_text()
@@ -135,7 +135,7 @@ def test_new_images_and_output_are_checked_before_training(data, tmp_path, value
         **values,
     }
     with pytest.raises(ConfigError, match=message):
-        answer.classify(config(data, **settings))
+        classify_command.classify(config(data, **settings))
     assert (tmp_path / "old.csv").read_text() == "mine"
 
 
@@ -147,7 +147,7 @@ def test_two_labels_give_a_classifier_without_figures(data, tmp_path):
         "labels": f"{tmp_path}/labels.csv",
         "workdir": f"{tmp_path}/run",
     }
-    result, _ = answer.classify(config(data, **settings, most_unlabelled=0), lines.append)
+    result, _ = classify_command.classify(config(data, **settings, most_unlabelled=0), lines.append)
     assert "top1" not in result
     assert any(
         line.startswith("accuracy: not measured, since most classes have fewer than 3")
@@ -159,12 +159,12 @@ def test_two_labels_give_a_classifier_without_figures(data, tmp_path):
 def test_another_kind_of_run_is_left_alone(data, tmp_path):
     (tmp_path / "run.json").write_text('{"task": "linear"}')
     with pytest.raises(ConfigError, match="holds a run of cpc-tf linear; take another --workdir"):
-        answer.classify(config(data, workdir=str(tmp_path)))
+        classify_command.classify(config(data, workdir=str(tmp_path)))
 
 
 def test_pixels_and_no_directory(data, capsys):
     lines = []
-    result, records = answer.classify(
+    result, records = classify_command.classify(
         config(data, encoder="pixels", most_unlabelled=0), lines.append
     )
     assert result["right"] > 25

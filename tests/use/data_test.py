@@ -10,7 +10,7 @@ from cpc_tf.data import catalog
 from cpc_tf.data.config import ImageConfig, PicturesConfig
 from cpc_tf.encoders import features as encoder
 from cpc_tf.encoders.features import Encoder
-from cpc_tf.use.data import ListingConfig, listing
+from cpc_tf.use.data import DataSummaryConfig, summarize
 from tests.boxes.samples import CAT, pairs, xml
 from tests.data.samples import encode, write_files
 
@@ -34,7 +34,7 @@ def listed(tmp_path, capsys):
         }
         module = settings.pop("encoder", "")
         data = PicturesConfig(data_dir=f"{tmp_path}/cache", **settings)
-        listing(ListingConfig(output=f"{tmp_path}/table.csv", encoder=module, data=data))
+        summarize(DataSummaryConfig(output=f"{tmp_path}/table.csv", encoder=module, data=data))
         lines = capsys.readouterr().out.replace(f"{tmp_path}/", "").splitlines()
         with open(tmp_path / "table.csv") as file:
             return lines, [*csv.DictReader(file)]
@@ -121,7 +121,9 @@ def test_the_objects_of_a_folder_of_boxes(tmp_path, capsys):
     write_files(
         tmp_path / "x", pairs(*(f"{name}/{i}" for name in ("train", "valid") for i in range(3)))
     )
-    listing(ListingConfig(boxes=f"{tmp_path}/x", data=PicturesConfig(data_dir=f"{tmp_path}/cache")))
+    summarize(
+        DataSummaryConfig(boxes=f"{tmp_path}/x", data=PicturesConfig(data_dir=f"{tmp_path}/cache"))
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "  format: VOC, from 6 XML files with the names of images"
     # Boxes of 4 x 4 px in images of 8 x 12 px.

@@ -1,7 +1,7 @@
 """Accuracy and CPU seconds of `classify`, of `efficient` and of ten lines of scikit-learn, on the
 same few labels.
 
-    python -m benchmarks.answer --pictures=imagenette-224 --labels=100 --draws=3
+    python -m benchmarks.few_labels --pictures=imagenette-224 --labels=100 --draws=3
 
 `--pictures` has train/CLASS/ and val/CLASS/. Of each draw 2,000 images of train are in a flat
 folder, some of them labelled by a table; 500 of val are new. All three use the same encoder. Prints
