@@ -86,6 +86,8 @@ def written_aside(path: str, flag: str, replaces: bool = False) -> Iterator[str]
     if tf.io.gfile.exists(path) and not replaces:
         raise ConfigError(flag, path, "exists already; remove it or choose another name")
     folder, name = os.path.split(path)
+    if replaces:
+        _bring_back(path)
     remove_leftovers(folder or ".", re.escape(name) + r"\.\d+(\.old)?\.tmp")
     new = f"{path}.{os.getpid()}.tmp"
     old = f"{path}.{os.getpid()}.old.tmp"
@@ -110,6 +112,20 @@ def written_aside(path: str, flag: str, replaces: bool = False) -> Iterator[str]
             with contextlib.suppress(OSError):  # others have written there meanwhile
                 for each in above:
                     os.rmdir(each)
+
+
+def _bring_back(path: str) -> None:
+    """Gives a directory its name back, if a process was killed between the two renames of
+    `written_aside`.
+    """
+    folder, name = os.path.split(path)
+    if tf.io.gfile.exists(path) or not tf.io.gfile.isdir(folder or "."):
+        return
+    for each in tf.io.gfile.listdir(folder or "."):
+        each = each.rstrip("/")
+        if re.fullmatch(re.escape(name) + r"\.\d+\.old\.tmp", each):
+            tf.io.gfile.rename(os.path.join(folder, each), path)
+            return
 
 
 def _absent(folder: str) -> list[str]:

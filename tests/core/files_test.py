@@ -46,6 +46,19 @@ def test_directory_is_replaced_if_all_goes_well(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["hub"]
 
 
+def test_kill_between_renames_loses_no_directory(tmp_path):
+    """The old one waits under a temporary name, for years if need be: a failure brings it back."""
+    waiting = tmp_path / "hub.1234.old.tmp"
+    waiting.mkdir()
+    (waiting / "weights").write_text("old")
+    os.utime(waiting / "weights", (0, 0))
+    os.utime(waiting, (0, 0))
+    with pytest.raises(KeyError), written_aside(f"{tmp_path}/hub", "output", replaces=True):
+        raise KeyError
+    assert (tmp_path / "hub/weights").read_text() == "old"
+    assert os.listdir(tmp_path) == ["hub"]
+
+
 def test_directory_that_is_there_is_refused(tmp_path):
     (tmp_path / "hub").mkdir()
     with pytest.raises(ConfigError, match="--output=.*exists already"):
