@@ -41,7 +41,7 @@ class Command(NamedTuple):
 _COMMANDS = (
     Command(
         "data",
-        "say what is understood of your images, labels or boxes, before anything trains",
+        "summarize your images, labels or boxes before anything trains",
         "cpc_tf.use.data:DataSummaryConfig",
         "cpc_tf.use.data:summarize",
     ),

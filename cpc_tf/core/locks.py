@@ -53,7 +53,7 @@ def locked(directory: str) -> Iterator[None]:
     has no locks: a second process gets a warning only, and so does the next one after a kill.
 
     Raises:
-      ConfigError: another process is at work there, or the directory cannot be written to.
+      ConfigError: another process uses the directory, or it cannot be written to.
     """
     path = os.path.join(directory, LOCK)
     owner = f"process {os.getpid()} on {socket.gethostname()}\n"
@@ -62,7 +62,7 @@ def locked(directory: str) -> Iterator[None]:
             if "://" in directory:
                 if tf.io.gfile.exists(path):
                     logging.warning(
-                        "%s: another process is at work there or was killed; only one may write",
+                        "%s: another process uses this directory or was killed; only one may write",
                         path,
                     )
                 write_file(path, owner)
@@ -85,7 +85,7 @@ def _lock_on_disk(file: TextIO, directory: str, owner: str) -> None:
         raise ConfigError(
             "workdir",
             directory,
-            f"{other} is at work there; wait until it has ended, or take another --workdir",
+            f"{other} is using this directory; wait until it has ended, or use another --workdir",
         )
     with contextlib.suppress(OSError):  # on a full disk the lock is held all the same
         file.truncate(0)

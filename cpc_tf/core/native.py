@@ -51,7 +51,7 @@ _ALLOWED = contextvars.ContextVar("allowed", default=False)
 
 @contextlib.contextmanager
 def allowed(value: bool = True) -> Iterator[None]:
-    """Allows our operations in place of TensorFlow's in what this thread traces inside the context.
+    """Enables our C++ operations in what this thread traces inside the context.
 
     They are not allowed elsewhere: an exported module must run without our libraries, and XLA
     cannot compile them.

@@ -26,7 +26,7 @@ Then on your own: cpc-tf classify --labelled=MY_PICTURES --labels=LABELS.csv
 Commands:
 {commands}
   presets    list the presets with their cost; `cpc-tf presets NAME` prints one
-`cpc-tf COMMAND --help` lists its flags. A run that was stopped goes on with the same command."""
+`cpc-tf COMMAND --help` lists its flags. Run the same command to resume a run that was stopped."""
 
 
 def main(command: str = "") -> int:

@@ -115,7 +115,7 @@ class PicturesConfig(DataConfig):
         "",
         "CSV file with the classes of the images in --labelled, in lines such as"
         " pictures/1.jpg,cat; a blank is no label yet. Images with the same text in a column named"
-        " group stay together where a test or a slice is drawn",
+        " group are never divided between splits or slices",
     )
     unlabelled: str = setting(
         "",

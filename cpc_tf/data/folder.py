@@ -234,7 +234,7 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     lines = []
     little = "the accuracy on them says little"
     if both := {*learned} & {*tested}:
-        lines.append(f"{len(both)} test images are learned, too: {little}")
+        lines.append(f"{len(both)} test images are also in the training split: {little}")
     name = table.names
     of = {first_of[row]: row for row in learned if row in first_of}
     pairs = [
@@ -250,7 +250,7 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     groups = {*table.group_of(learned).values()} & {*table.group_of(tested).values()}
     if shared := [name[row] for row in tested if table.groups[row] in groups]:
         lines.append(
-            f"{len(shared)} test images are of groups that are learned, too: {little}:"
+            f"{len(shared)} test images have their group in the training split, too: {little}:"
             f" {listed(shared)}"
         )
     labels = [*source.labels().tolist(), *test_source.labels().tolist()]

@@ -595,7 +595,8 @@ class _Names:
                 if len(pictures) > 1:
                     where = f"--labels={shown(path)}: {shown(row)}"
                     raise ConfigError(
-                        f"{where} can be each of {listed(pictures)}; write one of these paths"
+                        f"{where} is ambiguous: it can be {listed(pictures)}; write one of these"
+                        " paths"
                     )
                 above = "/".join(row.split("/")[: row.count("/") - rest.count("/")])
                 above = os.path.normpath(above) if above else ""

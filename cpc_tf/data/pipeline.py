@@ -264,7 +264,7 @@ def fetching(*sources: Examples) -> Iterator[None]:
             raise
         if damaged := [path for source in sources for path in source.damaged()]:
             raise ConfigError(
-                f"{listed(damaged)}: cannot be read to the end; move the folder away, and the same"
+                f"{listed(damaged)}: is truncated; move the folder away, and the same"
                 " command prepares --dataset again and goes on"
             ) from error
         raise

@@ -231,7 +231,9 @@ def _sliced(rows, text, split, group_of, clipped=False):
             info = types.SimpleNamespace(num_examples=len(rows))
             cut = instruction.to_absolute({"all_files": info})[0]
         except (ValueError, AssertionError) as error:
-            why = f"[{text}] is no slice of its {len(rows)} images, such as [:80%] or [100:]"
+            why = (
+                f"[{text}] is not a valid slice of its {len(rows)} images, such as [:80%] or [100:]"
+            )
             raise SplitError(split, why) from error
         start, stop, _ = slice(cut.from_, cut.to).indices(len(rows))
     ends = [start, stop]

@@ -70,7 +70,7 @@ def _facts(run: Run) -> list[Block]:
     ]
     blocks = [ListBlock([row for row in rows if row[1]], fold=run.place)]
     if command := _command(run):
-        lines = [("Its command, with the flags that are not as usual", command)]
+        lines = [("Command, with the flags that are not defaults", command)]
         blocks.append(ListBlock(lines, commands=True, fold=run.place))
     return blocks
 

@@ -70,7 +70,7 @@ class Plateau(NamedTuple):
 
     @property
     def length(self) -> Length:
-        """The length up to the best evaluation; drops after it are none of it."""
+        """The length up to the best evaluation; later drops of the rate are excluded."""
         steps = self.best["step"]
         return Length(steps, tuple(step for step in self.drop_steps if step < steps))
 

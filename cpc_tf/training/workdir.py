@@ -148,8 +148,8 @@ class Workdir:
             write_file(self.file(name), content)
 
     def write_with_run(self, name: str, content: str | bytes) -> None:
-        """Writes a file when the run begins, or at once if it has: what is refused before leaves
-        nothing.
+        """Writes a file at once in a run that has begun, else in `begin`: a rejected run leaves no
+        files.
         """
         if self.has_begun:
             self.write(name, content)
@@ -223,8 +223,8 @@ class Workdir:
                 before = read_json(self.file("run.json"))
         if before.get("tensorflow", tf.__version__) != tf.__version__:
             warn_once(
-                f"this run was begun with TensorFlow {shown(before['tensorflow'])}, goes on with"
-                f" {tf.__version__}: it may end with slightly other figures"
+                f"this run was begun with TensorFlow {shown(before['tensorflow'])} and resumes with"
+                f" {tf.__version__}: its figures may differ slightly"
             )
         about = {
             "task": self._task,
@@ -320,11 +320,11 @@ class Workdir:
         try:
             result = read_json(path)
         except ConfigError as error:
-            logging.warning("%s: made anew", error)
+            logging.warning("%s; it will be recomputed", error)
             return None
         if result.get("kind") == self._task and is_whole(result):
             return result
-        logging.warning("%s: is no result of %s: made anew", path, self._task)
+        logging.warning("%s: is not a result of %s; it will be recomputed", path, self._task)
         return None
 
 

@@ -80,7 +80,7 @@ def classify(
         with waiting_for("checking the classifier as a module"):
             model = export_into(workdir.path, CLASSIFIER)
         if config.workdir:
-            tell(f"{model}: the classifier; cpc-tf predict --model={model} uses it again")
+            tell(f"{model}: the saved classifier; use it with cpc-tf predict --model={model}")
         if not has_new:
             return result, []
         records = predict(replace(prediction, model=model), tell, images=images)

@@ -1,5 +1,4 @@
-"""Prints what is understood of images and their labels or boxes before anything trains, and writes
-it as a table.
+"""Summarizes images and their labels or boxes before anything trains, and writes them as a table.
 
     cpc-tf data --labelled=my_pictures --labels=labels.csv --output=understood.csv
     cpc-tf data --boxes=my_boxes --encoder=imagenette_128px
@@ -299,7 +298,7 @@ def _near_copies(
     rows = sorted(rows, key=lambda row: any(map(is_test, split_of[row])))
     kinds = list(dict.fromkeys(frozenset(split_of[row]) for row in rows))
     if len(kinds) < 2:
-        return "no other split to look for nearly the same images in"
+        return "there is only one split, so nothing is compared"
     files = table.names[rows].tolist()
     opened = Encoder(encoder)
     known = opened.intensity_range or intensity_range

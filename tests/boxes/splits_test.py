@@ -116,7 +116,7 @@ def test_copies_share_a_split_and_splits_are_named(tmp_path):
         "1 image has another label than a copy: 02b.png (02a.png); remove one of each, or correct"
         " its label"
     ]
-    assert any(line.startswith("1 test images are learned, too: ") for line in lines)
+    assert any(line.startswith("1 test images are also in the training split: ") for line in lines)
 
 
 def test_unannotated_images_are_not_held_out():

@@ -29,7 +29,7 @@ def test_second_process_is_refused_until_first_is_killed(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
     try:
         process.stdout.readline()
-        with pytest.raises(ConfigError, match="process 17 on elsewhere is at work there"):
+        with pytest.raises(ConfigError, match="process 17 on elsewhere is using this directory"):
             enter(tmp_path)
     finally:
         process.send_signal(signal.SIGKILL)
@@ -55,7 +55,7 @@ def test_second_process_in_a_bucket_is_a_warning(tmp_path, caplog):
         assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
         assert not caplog.records
         enter(bucket)
-    assert "another process is at work there or was killed; only one may write" in caplog.text
+    assert "another process uses this directory or was killed; only one may write" in caplog.text
     assert not (tmp_path / "lock").exists()
 
 

@@ -62,7 +62,7 @@ def test_a_damaged_file_of_records_is_named(sharded):
     path = pathlib.Path(source._files[1])
     sound = path.read_bytes()
     path.write_bytes(sound[:40] + bytes([sound[40] ^ 1]) + sound[41:])
-    said = rf"^{path}: cannot be read to the end; move the folder away"
+    said = rf"^{path}: is truncated; move the folder away"
     with pytest.raises(ConfigError, match=said), pipeline.fetching(source):
         labels(source)
     path.write_bytes(sound)

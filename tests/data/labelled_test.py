@@ -66,7 +66,7 @@ def test_slices_for_training_and_test(pictures):
     assert "--split=train[:60%]: 9 images of 2 classes: cat 6, dog 3" in pair.summary
     assert "not used" not in pair.summary
     assert (
-        "5 test images are learned, too"
+        "5 test images are also in the training split"
         in catalog.open_pair(pictures(split="train"), "train[60%:]").summary
     )
 

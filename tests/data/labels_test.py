@@ -172,7 +172,7 @@ def test_unambiguous_row_ignores_letter_case(refused):
     assert ([*found.classes], found.absent) == (["1.jpg", "cats/2.JPG", "dogs/v1.5.png"], [])
     with_both = labels.match("t", labels.Content({"a.jpg": ("x",)}), ["a.jpg", "A.JPG"])
     assert [*with_both.classes] == ["a.jpg"]
-    assert "can be each of" in refused(
+    assert "is ambiguous: it can be" in refused(
         labels.match, "t", labels.Content({"a.Jpg": ("x",)}), ["a.jpg", "A.JPG"]
     )
 
@@ -214,7 +214,7 @@ def test_first_line_is_header_if_class_is_unique(first, label, title):
 
 
 def test_ambiguous_or_contradictory_rows_are_refused(refused):
-    assert "3.jpg can be each of cats/3.jpg, dogs/3.jpg" in refused(
+    assert "3.jpg is ambiguous: it can be cats/3.jpg, dogs/3.jpg" in refused(
         labels.match, "t", labels.Content({"3.jpg": ("x",)}), NAMES
     )
     rows = labels.Content({"2": ("x",), "cats/2.JPG": ("y",)})

@@ -1,4 +1,4 @@
-"""Records: their index is read once and made anew if it is damaged; with --share_records each host
+"""Records: their index is read once and rebuilt if it is damaged; with --share_records each host
 reads its share.
 """
 

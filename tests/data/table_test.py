@@ -98,8 +98,11 @@ def test_images_without_a_label_are_cut_by_themselves(strays, cut, own):
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        ("train[:101%]", r"--split=train\[:101%\]: \[:101%\] is no slice of its 75 images"),
-        ("train[:500]", r"\[:500\] is no slice of its 75 images, such as \[:80%\]"),
+        (
+            "train[:101%]",
+            r"--split=train\[:101%\]: \[:101%\] is not a valid slice of its 75 images",
+        ),
+        ("train[:500]", r"\[:500\] is not a valid slice of its 75 images, such as \[:80%\]"),
         ("train[5:5]", "has no image"),
         ("train[:x]", "x has Validation, train, unlabelled"),
         ("train+", "x has Validation"),

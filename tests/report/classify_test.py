@@ -50,10 +50,7 @@ def test_page_opens_with_cross_validation_and_learning_curve(tmp_path):
     assert first == "With 100 labels it names 68 of 100 new images right."
     assert second.startswith("Each of 100 labelled images was new once")
     assert "5-fold cross-validation, 5 times" in second
-    assert (
-        third
-        == "Of many more such images it would name 58 to 76 of 100 right, with a certainty of 95 %."
-    )
+    assert third == "95 % confidence interval for more such images: 58 to 76 of 100 right."
     bars = files["photos-answer.csv"].splitlines()
     assert bars[1:3] == [
         "with pre-training: CPC v2,68.0,100",

@@ -1,4 +1,4 @@
-"""Directories of runs: what is written, refused, made anew and removed, and who may work in one."""
+"""Directories of runs: what is written, refused, recomputed and removed, and who may use one."""
 
 import os
 import pathlib
@@ -176,7 +176,7 @@ def test_a_damaged_result_is_made_anew(config, run, content, caplog):
     assert Workdir(config, "pretrain").result(lambda found: "phases" in found) is None
     (run / "result.json").write_bytes(content.encode("latin-1"))
     assert Workdir(config, "pretrain").result() is None
-    assert "made anew" in caplog.text
+    assert "will be recomputed" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -296,6 +296,9 @@ def test_missing_or_unknown_task_is_one_error_line(content, tmp_path):
 def test_a_run_is_refused_before_anything_is_built(tmp_path):
     config = cli.parse(PretrainConfig, [f"--workdir={tmp_path}/run", "--encoder=small"])
     with locked(config.workdir):
-        refused(lambda: pretrain(config), f"--workdir=.*process {os.getpid()} .* is at work there")
+        refused(
+            lambda: pretrain(config),
+            f"--workdir=.*process {os.getpid()} .* is using this directory",
+        )
     (tmp_path / "run").write_text("")
     refused(lambda: pretrain(config), "--workdir=.*cannot be written to")
