@@ -52,6 +52,7 @@ def patches():
 @pytest.fixture(scope="module")
 def models(patches):
     """The example's model and the package's, with the same weights."""
+    example.keras.utils.set_random_seed(0)
     stacks = [networks.Stack(*stack, 2 if i else 1) for i, stack in enumerate(STACKS)]
     architecture = networks.Architecture(tuple(stacks))
     settings = CPCConfig(context_dim=8, target_dim=6, steps_to_ignore=1, steps_to_predict=3)
@@ -108,13 +109,14 @@ def test_loss_and_gradients_equal_the_packages(models, patches):
         our_loss = ours(patches)
         their_loss = theirs(patches).loss
     _equal(our_loss, their_loss)
-    pairs = [(ours.encoder, theirs.encoder)]
-    pairs += [(ours.directions[name], theirs.heads[name]) for name in theirs.heads]
-    for our_part, their_part in pairs:
+    # Layer norm sums in another order: in float32 each gradient of the encoder is up to 1.5e-6 from
+    # that in float64, and they are up to 1e-6 from each other.
+    pairs = [(ours.encoder, theirs.encoder, 2e-6)]
+    pairs += [(ours.directions[name], theirs.heads[name], 1e-6) for name in theirs.heads]
+    for our_part, their_part, tolerance in pairs:
         our_gradient = tape.gradient(our_loss, our_part.trainable_variables)
         their_gradient = tape.gradient(their_loss, their_part.trainable_variables)
-        # The sums of layer norm are taken in another order: float32 rounds by so much.
-        _equal(_as_vector(our_gradient), _as_vector(their_gradient), tolerance=2e-6)
+        _equal(_as_vector(our_gradient), _as_vector(their_gradient), tolerance)
 
 
 def _as_vector(gradient):
