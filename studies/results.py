@@ -26,6 +26,7 @@ from cpc_tf.report.efficient import interpolated
 from studies import claims, records, runner, tables
 from studies.causes import study as causes
 from studies.coverage import study as coverage
+from studies.encoders import study as encoders
 from studies.health import study as health
 from studies.label_curve import study as curves
 from studies.ladder import study as ladders
@@ -83,6 +84,7 @@ OVER = {
     },
     "transfer": "choices of labels, at 64 px with an encoder each",
     "label": "choices of four fifths of the images",
+    "encoders": "draws of the labels",
     "detection": "encoders at 64 px, detectors on one encoder at 128 px",
 }
 
@@ -303,7 +305,7 @@ PROGRAMS = {
     "programs": compiled.programs,
     "wire": compiled.wire,
 }
-OF_STUDIES = ("augmentation", "causes", "coverage", "health", "label", "rivals")
+OF_STUDIES = ("augmentation", "causes", "coverage", "encoders", "health", "label", "rivals")
 TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(hand_table, name) for name in by_hand()},
     **{name: functools.partial(study_table, name) for name in OF_STUDIES},
@@ -327,6 +329,7 @@ PICTURES: dict[str, Callable[[], bytes]] = {
     "causes": lambda: causes.draw(of("causes")),
     "health": lambda: health.draw(of("health")),
     "rivals": lambda: rivals.draw(of("rivals")),
+    "encoders": lambda: encoders.draw(of("encoders")),
 }
 
 

@@ -400,6 +400,7 @@ def test_missing_inputs_are_refused_in_one_line(tmp_path, monkeypatch):
         pictures="P",
         boxes="B",
         drawings="D",
+        lite0="L",
         only=["rung=x"],
         cores=0,
         minutes=1.0,
