@@ -234,6 +234,12 @@ def detection() -> str:
     return table.replace("features", "mAP, %", 1) + origin(found, "detection", over="detection")
 
 
+def short_encoders() -> str:
+    """Which encoder is best for which images, with twelve labels a class."""
+    found = of("encoders")
+    return encoders.four_rows(found) + origin(found, "encoders", over="encoders")
+
+
 def paper_results() -> str:
     """What the paper reports for CPC v2, and the best that it compares this with."""
     table = paper.TABLE_2["top1"]
@@ -319,6 +325,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ladder": ladder,
     "transfer": transfer,
     "detection": detection,
+    "encoders_short": short_encoders,
     "paper": paper_results,
     "paper_by_row": page.body,
     **{name: functools.partial(of_programs, table) for name, table in PROGRAMS.items()},
