@@ -162,7 +162,7 @@ def validate(
         logits = np.zeros([len(strata), examples.classes], np.float32)
         for learned, tested in itertools.chain(*divisions):
             some = learned[: max(1, round(part * len(learned)))]
-            known = (
+            problem = (
                 space.coordinates[some],
                 examples.labels[some],
                 examples.classes,
@@ -170,7 +170,7 @@ def validate(
                 balanced,
             )
             weights, bias = (
-                _self_trained(space.unlabelled, *known) if self_training else _solve(*known)
+                _self_trained(space.unlabelled, *problem) if self_training else _solve(*problem)
             )
             logits[tested] += space.coordinates[tested] @ weights + bias
         return logits / repeats

@@ -259,8 +259,8 @@ def _learned(
         }
     if kind is label_kinds.SINGLE_LABEL:
         halved = validated.halved[tested]
-        told = logistic.forecast(guesses(logits) == labels, guesses(halved) == labels)
-        result["forecast"] = {**told._asdict(), "tells": told.tells}
+        forecast = logistic.forecast(guesses(logits) == labels, guesses(halved) == labels)
+        result["forecast"] = {**forecast._asdict(), "tells": forecast.tells}
     tested_names = [name for name, is_tested in zip(names, tested) if is_tested]
     return (
         result,

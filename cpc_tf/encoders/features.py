@@ -299,9 +299,9 @@ class Encoder:
         intensity_range: IntensityRange | None = None,
     ) -> Iterator[tuple[Batch, np.ndarray]]:
         least_side = self.geometry.resize
-        known = self.intensity_range or intensity_range
+        values_range = self.intensity_range or intensity_range
         batches = files.batches(
-            pictures, self.prepare, batch_size, least_side=least_side, intensity_range=known
+            pictures, self.prepare, batch_size, least_side=least_side, intensity_range=values_range
         )
         for batch in batches:
             if len(batch.indices):

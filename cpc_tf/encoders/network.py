@@ -68,8 +68,8 @@ class Network(keras.Model):
         """Images [N, H, W, 3] in [0, 1] -> features [N, feature_dim], float32, or `every`
         endpoint.
         """
-        found = self.endpoints(images, training)
-        return found if every else found["features"]
+        endpoints = self.endpoints(images, training)
+        return endpoints if every else endpoints["features"]
 
 
 def make_encoder(config: EncoderConfig, precision: str = "float32") -> Network:

@@ -89,9 +89,9 @@ def repeats(
         later = np.arange(start + len(rows)) >= start + np.arange(len(rows))[:, None]
         similarity[later] = -np.inf
         if kinds is not None and compared is not None:
-            own = kinds[start : start + len(rows)]
+            kinds_of_rows = kinds[start : start + len(rows)]
             others = kinds[: start + len(rows)]
-            similarity[~compared[own[:, None], others]] = -np.inf
+            similarity[~compared[kinds_of_rows[:, None], others]] = -np.inf
         best = similarity.argmax(1)
         values = similarity[np.arange(len(rows)), best]
         pairs += [

@@ -309,12 +309,12 @@ def likely_slips(shares: np.ndarray, labels: np.ndarray, by_person: np.ndarray) 
     """
     if (shares.argmax(1) == labels)[by_person].sum() < GOOD * by_person.sum():
         return None
-    own = shares[np.arange(len(labels)), labels]
+    share_of_label = shares[np.arange(len(labels)), labels]
     best = shares.max(1)
     return [
         int(i)
-        for i in np.argsort(own - best, kind="stable")
-        if by_person[i] and best[i] > DOUBT * own[i]
+        for i in np.argsort(share_of_label - best, kind="stable")
+        if by_person[i] and best[i] > DOUBT * share_of_label[i]
     ]
 
 
@@ -326,10 +326,10 @@ def _forecast(right: np.ndarray, before: np.ndarray, count: int) -> str:
       before: the same with half as many labels.
       count: of all labels.
     """
-    told = logistic.forecast(right, before)
-    if not told.tells:
+    forecast = logistic.forecast(right, before)
+    if not forecast.tells:
         return f"what the next {MORE} labels bring cannot be estimated from {len(right)}"
     wrong = 1 - right.mean()
-    slope = math.log2((wrong + told.rise) / wrong) if wrong else 0.0
+    slope = math.log2((wrong + forecast.rise) / wrong) if wrong else 0.0
     gain = 100 * wrong * (1 - ((count + MORE) / count) ** -slope)
     return f"the next {MORE} labels may bring about {gain:.0f} point{'s' * (round(gain) != 1)}"

@@ -193,9 +193,9 @@ def _encode(
       batch_size: images encoded at a time.
       intensity_range: of images of more than 8 bits if the encoder has none; None: their own.
     """
-    known = encoder.intensity_range or intensity_range or files.intensity_range
+    values_range = encoder.intensity_range or intensity_range or files.intensity_range
     if root:
-        cached = feature_cache.encoded(encoder, root, files.paths, known, batch_size)
+        cached = feature_cache.encoded(encoder, root, files.paths, values_range, batch_size)
         broken = {files.names[i]: why for i, why in cached.broken.items()}
         return cached.sound, cached.features[cached.rows], broken
 
@@ -204,7 +204,7 @@ def _encode(
     broken = {}
     progress = Progress(len(files))
     with waiting_for("encoding images", progress):
-        for batch, features in encoder.steps(files, batch_size, known):
+        for batch, features in encoder.steps(files, batch_size, values_range):
             indices += batch.indices.tolist()
             blocks += [features] if len(features) else []
             broken |= {files.names[index]: why for index, why in batch.broken.items()}
