@@ -17,6 +17,7 @@ from cpc_tf.core.settings import ConfigError, Settings, flatten
 from cpc_tf.core.texts import shown, wrong_text
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import LABELS, PIXELS, EncoderConfig
+from cpc_tf.encoders.keras_hub import KERAS_HUB, directory_of_preset
 from cpc_tf.encoders.released import NAMES, directory_of
 
 
@@ -360,7 +361,7 @@ class EncoderName:
         becomes a network, which computes in --precision. GRAPH: a TF-Hub module as its SavedModel,
         which computes as it was exported.
       module: directory or handle, '' if there is none. A released module, which has a name, gets
-        its directory.
+        its directory, and a preset of KerasHub that of its SavedModel.
       pixels: the range of pixels that it takes, a key of RANGES that is written before it; '' if
         none is: [0, 1].
     """
@@ -372,11 +373,16 @@ class EncoderName:
 
     @classmethod
     def parse(cls, text: str) -> EncoderName:
-        """Parses a value of --encoder. Raises ConfigError if it is empty or a Keras file: building
-        one can run code.
+        """Parses a value of --encoder. A preset of KerasHub is exported at its first use.
+
+        Raises:
+          ConfigError: it is empty, a Keras file, since building one can run code, or a preset that
+            cannot be had.
         """
         if text in (PIXELS, NEW):
             return cls(text, text)
+        if text.startswith(KERAS_HUB):
+            return cls(text, MODULE, directory_of_preset(text.removeprefix(KERAS_HUB)), UNIT)
         before = next(
             (prefix for prefix in (COPY, GRAPH, *_OF_RANGES) if text.startswith(prefix)), ""
         )
