@@ -45,13 +45,17 @@ class ClassifyConfig(Settings):
     encoder: str = setting(
         "imagenette_128px",
         "Encoder whose features are classified: a released one by its name, a module of cpc-tf"
-        " export, or another TF-Hub module of images; 'random:MODULE': the untrained copy of one of"
-        " ours; 'pixels': none",
+        " export, another TF-Hub module of images, or keras:NAME; 'random:MODULE': the untrained"
+        " copy of one of ours; 'pixels': none. keras:NAME is a network of Keras Applications, whose"
+        " weights Keras downloads; keras:NAME:FILE reads them from a file (.h5)",
         compared=False,
     )
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its features")
     image_size: int = side(
-        224, "Side of the images for a third-party module; ours come with their own sizes"
+        0,
+        "Side of the images for a network of Keras (0: its own) or a third-party module (0: 224);"
+        " ours come with their own sizes",
+        minimum=0,
     )
     class_weights: str = setting(
         NONE,

@@ -18,7 +18,7 @@ from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import csv_lines
 from cpc_tf.data.source import Source
 from cpc_tf.drawing import plots
-from cpc_tf.encoders.card import COPY, EncoderName, find_card
+from cpc_tf.encoders.card import COPY, EncoderName
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.features import Encoder
 from cpc_tf.evaluation.label_kinds import LabelKind
@@ -70,8 +70,8 @@ def label_curve(
     arms = {ENCODER: examples}
     name = EncoderName.parse(config.encoder)
     others = (
-        {UNTRAINED: COPY + name.module}
-        if name.module and find_card(name.module) and name.kind != COPY
+        {UNTRAINED: COPY + (name.network or name.module)}
+        if name.find_card() and name.kind != COPY
         else {}
     )
     others |= {PIXELS: PIXELS} if name.kind != PIXELS else {}

@@ -26,12 +26,13 @@ from cpc_tf.data.config import SQUASH, GeometryConfig, ImageConfig
 from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.pictures import Batch, Images, Pictures
 from cpc_tf.data.source import Source
-from cpc_tf.encoders.card import COPY, NEW, EncoderCard, EncoderName, Identity, find_card
+from cpc_tf.encoders.card import NEW, EncoderCard, EncoderName, Identity
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.network import patch_grid
 
 _BATCH = 64  # images
+_SIDE = 224  # of images for an encoder that has no size of its own, px
 _THUMBNAIL = 16  # side of the images whose pixels are features, px
 
 
@@ -51,11 +52,12 @@ class Encoder:
 
     Args:
       path: directory of a module that `cpc-tf export` wrote, or of another TF-Hub module of images,
-        or the name of one that comes with the code, such as imagenette_128px; random:MODULE is an
-        untrained copy, pixels are those of small images.
+        the name of one that comes with the code, such as imagenette_128px, or keras:NAME or
+        keras:NAME:FILE, a network of Keras Applications; random:MODULE is an untrained copy, pixels
+        are those of small images.
       seed: of an untrained copy.
-      image_size: side of the images for a third-party module and for pixels, px; others come with
-        their own sizes.
+      image_size: side of the images, px; 0: that of the encoder, 224 of a third-party module and
+        of pixels. Ours are for their own size alone.
       endpoint: which output; '': the feature map of ours, the default output of a third-party
         module.
 
@@ -78,7 +80,7 @@ class Encoder:
         self,
         path: str | os.PathLike[str],
         seed: int = 0,
-        image_size: int = 224,
+        image_size: int = 0,
         endpoint: str = "",
     ):
         self.path = os.path.expanduser(os.fspath(path))
@@ -88,11 +90,10 @@ class Encoder:
         name = _named(self.path)
 
         # How images are seen.
-        self.card: EncoderCard | None = None
-        if name.module:
-            self.card = name.card() if name.kind == COPY else find_card(name.module)
+        self.card: EncoderCard | None = name.find_card(image_size)
+        side = image_size or _SIDE
         self.geometry: ImageConfig | GeometryConfig = ImageConfig(
-            resize=image_size, image_size=image_size, resize_mode=SQUASH
+            resize=side, image_size=side, resize_mode=SQUASH
         )
         self.intensity_range: IntensityRange | None = None
         self._is_grey = False
@@ -111,7 +112,8 @@ class Encoder:
             self.identity = Identity(trained_by=PIXELS)
             self.what = f"the pixels of images of {_THUMBNAIL} x {_THUMBNAIL} px"
         else:
-            endpoint = endpoint or ("feature_map" if self.card else "")
+            if not endpoint and self.card:
+                endpoint = "features" if name.network else "feature_map"
             # A whole image is one patch.
             loaded = load_patch_encoder(self.path, seed, side, endpoint=endpoint)
             self._vectors = loaded.vectors
@@ -367,12 +369,15 @@ def _compiled(
 
 
 def _stamp(module: str) -> list[tuple[str, int, int]]:
-    """Returns names, sizes and times of the files of a module in a directory; of another handle
-    nothing.
+    """Returns names, sizes and times of the files of a module in a directory, or of a file of
+    weights; of another handle nothing.
     """
-    if not os.path.isdir(module):
+    if os.path.isfile(module):
+        files = [pathlib.Path(module)]
+    elif os.path.isdir(module):
+        files = sorted(path for path in pathlib.Path(module).rglob("*") if path.is_file())
+    else:
         return []
-    files = sorted(path for path in pathlib.Path(module).rglob("*") if path.is_file())
     return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
 

@@ -41,7 +41,10 @@ class EmbedConfig(Settings):
     )
     batch_size: int = count(64, "Images encoded at a time", unit="images", maximum=10_000)
     image_size: int = side(
-        224, "Side of the images for a third-party module; ours come with their own sizes"
+        0,
+        "Side of the images for a network of Keras (0: its own) or a third-party module (0: 224);"
+        " ours come with their own sizes",
+        minimum=0,
     )
     map: str = setting("", "PNG to draw with similar images near each other; empty: none")
     map_method: str = setting(
