@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.core.settings import ConfigError, Settings, flatten
+from cpc_tf.core.settings import ConfigError, Settings, flatten, parted_names
 from cpc_tf.core.texts import shown, wrong_text
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import LABELS, PIXELS, EncoderConfig
@@ -349,6 +349,25 @@ _OF_RANGES = {f"{name}:": name for name in RANGES}
 _KERAS_FILES = (".keras", ".h5", ".hdf5")
 
 
+def parted(text: str) -> list[str]:
+    """Returns the encoders that a value of --encoder names: 'A,B' are two, a path that exists is
+    one.
+    """
+    if os.path.exists(text.rpartition(":")[2]):
+        return [text]
+    return [name.strip() for name in parted_names(text)]
+
+
+def refuse_several(text: str) -> None:
+    """Raises ConfigError if a value of --encoder names several encoders."""
+    if len(parted(text)) > 1:
+        raise ConfigError(
+            "encoder",
+            shown(text),
+            "names several encoders, which classify, label and embed alone take; name one",
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class EncoderName:
     """The value of --encoder.
@@ -372,11 +391,14 @@ class EncoderName:
 
     @classmethod
     def parse(cls, text: str) -> EncoderName:
-        """Parses a value of --encoder. Raises ConfigError if it is empty or a Keras file: building
-        one can run code.
+        """Parses a value of --encoder.
+
+        Raises ConfigError if it is empty, names several encoders, or is a Keras file: building one
+        can run code.
         """
         if text in (PIXELS, NEW):
             return cls(text, text)
+        refuse_several(text)
         before = next(
             (prefix for prefix in (COPY, GRAPH, *_OF_RANGES) if text.startswith(prefix)), ""
         )
