@@ -219,13 +219,15 @@ def _compared(
 
 
 def described(compared: Sequence[dict[str, Any]], kind: LabelKind) -> list[str]:
-    """Returns the comparison of the encoders as lines of a table.
+    """Returns the comparison of several encoders as lines of a table; no line of one.
 
     Args:
       compared: `Compared` of each candidate, as result.json has it.
       kind: of the labels.
     """
-    width = max(len(_name(one)) for one in compared)
+    if not compared:
+        return []
+    width = max(len(one["encoder"]) for one in compared)
     title = kind.score_names[kind.main]
     lines = [f"{'encoder':{width}}  {title:>6}"]
     for one in compared:
@@ -238,9 +240,5 @@ def described(compared: Sequence[dict[str, Any]], kind: LabelKind) -> list[str]:
         if one["points"] is not None and not one["is_taken"]:
             verdict += f" ({-100 * one['points']:+.1f} points, standard error"
             verdict += f" {100 * one['points_error']:.1f})"
-        lines.append(f"{_name(one):{width}}  {100 * one['score']:4.1f} %  {verdict}")
+        lines.append(f"{one['encoder']:{width}}  {100 * one['score']:4.1f} %  {verdict}")
     return lines
-
-
-def _name(one: dict[str, Any]) -> str:
-    return one["encoder"]
