@@ -209,6 +209,11 @@ TABLE = [
     ("linear", "--encoder=pixels --geometry_from=flags",
      "^--encoder=pixels: has no pre-training .* --augment=full, the paper's, or"),
     ("linear", "--encoder=x --augment_changes=grey=0", "^--augment_changes=grey=0: changes a named policy"),
+    # ---- several encoders where one is needed
+    ("linear", "--encoder=pixels,MODULE --dataset=photos", "^--encoder=pixels,.*: names several encoders"),
+    ("efficient", f"{FEW_LABELS} --encoder=MODULE,pixels", "^--encoder=.*,pixels: names several encoders"),
+    ("detect", f"{DETECT} --encoder=MODULE,pixels", "^--encoder=.*,pixels: names several encoders"),
+    ("pretrain", "--dataset=photos --initial_encoder=MODULE,b", "^--initial_encoder=.*,b: names several encoders"),
     # ---- detect
     ("detect", "--canvas_height=-1", "^--canvas_height=-1: must be at least 0"),
     ("detect", "--canvas_colour_drop=1.5", "^--canvas_colour_drop=1.5: must be at most 1"),

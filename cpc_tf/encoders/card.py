@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.core.settings import ConfigError, Settings, flatten
+from cpc_tf.core.settings import ConfigError, Settings, flatten, parted_names
 from cpc_tf.core.texts import shown, wrong_text
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import LABELS, PIXELS, UNKNOWN, EncoderConfig
@@ -354,6 +354,25 @@ _KERAS_WEIGHTS = (".h5", ".hdf5")
 _IMAGENET = Training(dataset="imagenet2012", num_train_labels=1_281_167, label_fraction=1.0)
 
 
+def parted(text: str) -> list[str]:
+    """Returns the encoders that a value of --encoder names: 'A,B' are two, a path that exists is
+    one.
+    """
+    if os.path.exists(text.rpartition(":")[2]):
+        return [text]
+    return [name.strip() for name in parted_names(text)]
+
+
+def refuse_several(text: str) -> None:
+    """Raises ConfigError if a value of --encoder names several encoders."""
+    if len(parted(text)) > 1:
+        raise ConfigError(
+            "encoder",
+            shown(text),
+            "names several encoders, which classify, label and embed alone take; name one",
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class EncoderName:
     """The value of --encoder.
@@ -384,11 +403,13 @@ class EncoderName:
         """Parses a value of --encoder. A preset of KerasHub is exported at its first use.
 
         Raises:
-          ConfigError: it is empty, there is no network of that name in Keras Applications, it is a
-            Keras file, since building one can run code, or a preset that cannot be had.
+          ConfigError: it is empty, names several encoders, there is no network of that name in
+            Keras Applications, it is a Keras file, since building one can run code, or a preset
+            that cannot be had.
         """
         if text in (PIXELS, NEW):
             return cls(text, text)
+        refuse_several(text)
         if text.startswith(KERAS_HUB):
             return cls(text, MODULE, directory_of_preset(text.removeprefix(KERAS_HUB)), UNIT)
         before = next(

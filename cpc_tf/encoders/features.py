@@ -31,7 +31,7 @@ from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.network import patch_grid
 
-_BATCH = 64  # images
+BATCH = 64  # images
 _SIDE = 224  # of images for an encoder that has no size of its own, px
 _THUMBNAIL = 16  # side of the images whose pixels are features, px
 
@@ -131,6 +131,14 @@ class Encoder:
         self.digest = f"{self.path} {stamp} {endpoint} {seed} {self.what} {tf.__version__}"
         self._compiled = _compiled(self.encode, side)
 
+    @property
+    def parameters(self) -> int:
+        """The number of all its values, trained or not."""
+        variables = []
+        for each in self.held:
+            variables += [each] if isinstance(each, tf.Variable) else each.variables
+        return sum(int(np.prod(variable.shape)) for variable in variables)
+
     def __repr__(self) -> str:
         return f"Encoder({self.path!r}): {self.what}"
 
@@ -160,7 +168,7 @@ class Encoder:
     def steps(
         self,
         pictures: Pictures,
-        batch_size: int = _BATCH,
+        batch_size: int = BATCH,
         intensity_range: IntensityRange | None = None,
     ) -> Iterator[tuple[Batch, np.ndarray]]:
         """Yields batches of images with the features of the sound ones, float32 [n, D].
@@ -235,7 +243,15 @@ class Encoder:
             >>> nearest.name.partition("/")[0], nearest.similarity >= second.similarity
             ('red', True)
         """
-        return self._of_all(files.find(pictures), self.encode_batch)
+        images = files.find(pictures)
+        return _of_all(images, self.steps(images))
+
+    def comparable(self, features: np.ndarray, of_all: np.ndarray) -> np.ndarray:
+        """Returns features [N, D] scaled for cosines, given those of all images; of one encoder as
+        they are.
+        """
+        del of_all
+        return features
 
     def patches(self, pictures: Images) -> np.ndarray:
         """Returns the latents of each patch of the grid that is laid on an image; an example is at
@@ -254,7 +270,9 @@ class Encoder:
                 f"{self.path}: a third-party module, which has no patches; features() has its"
                 " output"
             )
-        return self._of_all(files.find(pictures), lambda images: self._grids(images).numpy())
+        images = files.find(pictures)
+        grids = self._steps(images, lambda prepared: self._grids(prepared).numpy())
+        return _of_all(images, grids)
 
     def neighbours(self, query: Images, pictures: Images, count: int = 5) -> list[list[Neighbour]]:
         """Returns, for each image of a query, the most similar other ones, the nearest first; see
@@ -274,8 +292,10 @@ class Encoder:
 
         gallery = files.find(pictures)
         queries = files.find(query)
-        of_queries = self._of_all(queries, self.encode_batch)
-        of_gallery = self._of_all(gallery, self.encode_batch)
+        of_queries = _of_all(queries, self.steps(queries))
+        of_gallery = _of_all(gallery, self.steps(gallery))
+        of_queries = self.comparable(of_queries, of_gallery)
+        of_gallery = self.comparable(of_gallery, of_gallery)
         near = nearest_others(of_queries, of_gallery, count, queries.places, gallery.places)
         return [[Neighbour(i, gallery.names[i], cosine) for i, cosine in row] for row in near]
 
@@ -297,7 +317,7 @@ class Encoder:
         self,
         pictures: Pictures,
         encode: Callable[[np.ndarray], np.ndarray],
-        batch_size: int = _BATCH,
+        batch_size: int = BATCH,
         intensity_range: IntensityRange | None = None,
     ) -> Iterator[tuple[Batch, np.ndarray]]:
         least_side = self.geometry.resize
@@ -311,36 +331,17 @@ class Encoder:
             else:
                 yield batch, np.zeros([0, 0], np.float32)
 
-    def _of_all(self, pictures: Pictures, encode: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Returns what is encoded of images. Raises ConfigError if one is broken."""
-        blocks = []
-        for batch, features in self._steps(pictures, encode):
-            for index, why in batch.broken.items():
-                raise ConfigError(
-                    f"{pictures.names[index]}: {why}; cpc_tf.embed leaves such images out"
-                )
-            blocks.append(features)
-        return np.concatenate(blocks)
 
-
-def load_encoder(path: str | os.PathLike[str]) -> Encoder:
-    """Loads an encoder that `pretrain` or `cpc-tf export` wrote, or another TF-Hub module of
-    images.
-
-    Args:
-      path: directory of the module, or the name of one that comes with the code, such as
-        'imagenette_128px'.
-
-    Raises:
-      ConfigError: there is no such module.
-
-    Example:
-
-        >>> import cpc_tf
-        >>> cpc_tf.load_encoder("imagenette_128px").card.geometry.image_size
-        128
-    """
-    return Encoder(path)
+def _of_all(pictures: Pictures, steps: Iterator[tuple[Batch, np.ndarray]]) -> np.ndarray:
+    """Returns what was made of all images. Raises ConfigError if one is broken."""
+    blocks = []
+    for batch, features in steps:
+        for index, why in batch.broken.items():
+            raise ConfigError(
+                f"{pictures.names[index]}: {why}; cpc_tf.embed leaves such images out"
+            )
+        blocks.append(features)
+    return np.concatenate(blocks)
 
 
 def _named(path: str) -> EncoderName:

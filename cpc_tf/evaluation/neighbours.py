@@ -20,6 +20,22 @@ def normalized(features: np.ndarray, centre: np.ndarray | None = None) -> np.nda
     return (centred / (np.linalg.norm(centred, axis=1, keepdims=True) + 1e-12)).astype(np.float32)
 
 
+def balance(variances: np.ndarray, widths: Sequence[int]) -> np.ndarray:
+    """Returns factors float32 [D] for the features of several encoders, with which all count alike.
+
+    Each encoder's features then have the same mean squared distance from their mean. Without them
+    cosines would be those of the encoder whose features are largest.
+
+    Args:
+      variances: of the features, or their multiples, [D].
+      widths: how many of the D are of each encoder.
+    """
+    factors = []
+    for block in np.split(variances, np.cumsum(widths)[:-1]):
+        factors.append(np.full(len(block), 1 / np.sqrt(max(block.sum(), 1e-30))))
+    return np.concatenate(factors).astype(np.float32)
+
+
 def nearest_neighbour_accuracy(
     features: np.ndarray, labels: np.ndarray, neighbours: int = 10
 ) -> float | None:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from cpc_tf.core import native
 from cpc_tf.core.keras import keras
 from cpc_tf.core.settings import ConfigError, renamed
-from cpc_tf.encoders.card import EncoderCard, read_card
+from cpc_tf.encoders.card import EncoderCard, read_card, refuse_several
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.layers import has_batch_norm
 from cpc_tf.encoders.load import saved_values, take_values
@@ -275,6 +275,7 @@ def initialize(encoder: Network, module: str) -> None:
         the run's.
     """
     with renamed("encoder", "initial_encoder"):
+        refuse_several(module)
         directory = directory_of(module)
         card = read_card(directory)
         if not is_objective(card.training.trained_by):

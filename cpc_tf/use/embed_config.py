@@ -30,7 +30,8 @@ class EmbedConfig(Settings):
 
     encoder: str = setting(
         "",
-        f"Encoder that turns images into features: {MODULE}",
+        f"Encoder that turns images into features: {MODULE}; those of several, with commas between"
+        " them, are side by side, since nothing tells which are better",
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     pictures: str = setting(
