@@ -358,7 +358,8 @@ def parted(text: str) -> list[str]:
     """Returns the encoders that a value of --encoder names: 'A,B' are two, a path that exists is
     one.
     """
-    if os.path.exists(text.rpartition(":")[2]):
+    prefix, _, path = text.rpartition(":")
+    if "," not in prefix and os.path.exists(path):
         return [text]
     return [name.strip() for name in parted_names(text)]
 
