@@ -48,8 +48,9 @@ class ClassifyConfig(Settings):
         "Encoder whose features are classified: a released one by its name, a module of cpc-tf"
         " export, another TF-Hub module of images, or keras:NAME; 'random:MODULE': the untrained"
         " copy of one of ours; 'pixels': none. keras:NAME is a network of Keras Applications, whose"
-        " weights Keras downloads; keras:NAME:FILE reads them from a file (.h5). Several with"
-        " commas between them: cross-validation chooses one, or all side by side",
+        " weights Keras downloads; keras:NAME:FILE reads them from a file (.h5); keras_hub:PRESET"
+        " is a network of KerasHub. Several with commas between them: cross-validation chooses"
+        " one, or all side by side",
         compared=False,
     )
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its features")

@@ -31,8 +31,7 @@ from cpc_tf.encoders.card import (
 from cpc_tf.encoders.config import PIXELS, UNKNOWN, UNTRAINED, EncoderConfig
 from cpc_tf.encoders.layers import has_batch_norm
 from cpc_tf.encoders.network import Network, encode_grid, make_encoder, patch_grid, pixel_grid
-from cpc_tf.encoders.networks import KERAS, NETWORKS
-from cpc_tf.encoders.networks.keras_applications import IMAGENET, KerasNetwork
+from cpc_tf.encoders.networks import IMAGENET, KERAS, NETWORKS
 from cpc_tf.encoders.third_party import LATENTS
 
 # Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D].
@@ -402,7 +401,7 @@ def _open(
     if name.kind == COPY:
         return make_encoder(card.encoder, precision)
     if name.kind == KERAS:
-        return KerasNetwork(card.encoder, precision, weights=name.module or IMAGENET)
+        return make_encoder(card.encoder, precision, name.module or IMAGENET)
     if card and name.kind != GRAPH:
         return with_values(card.encoder, saved_values(name.module, name.text), name.text, precision)
     if precision != "float32":

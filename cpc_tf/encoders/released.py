@@ -12,8 +12,9 @@ NAMES = ", ".join(sorted(_DIRECTORIES))
 # What --encoder is where several may be named.
 ALL = ",".join(sorted(_DIRECTORIES))
 MODULE = (
-    f"a TF-Hub module: directory, handle, or the name of one that comes with the code ({NAMES}); or"
+    f"a TF-Hub module: directory, handle, or the name of one that comes with the code ({NAMES});"
     " keras:NAME, a network of Keras Applications, with keras:NAME:FILE its weights in a file (.h5)"
+    ", or keras_hub:PRESET, a network of KerasHub"
 )
 
 

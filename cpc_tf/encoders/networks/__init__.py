@@ -141,6 +141,7 @@ for _name in ("resnet50", "resnet50_x2", "resnet101_v1", "tiny", "small", "base"
 OWN = ", ".join(NETWORKS)
 
 KERAS = "keras:"
+IMAGENET = "imagenet"  # in the place of a file: the weights of Keras
 # The networks of Keras Applications by the range of pixels that they take.
 _KERAS_NETWORKS = {
     "-1..1": "MobileNet MobileNetV2 InceptionV3 InceptionResNetV2 Xception NASNetMobile"

@@ -22,10 +22,9 @@ from cpc_tf.core.settings import ConfigError, Settings
 from cpc_tf.core.texts import shown
 from cpc_tf.encoders.card import RANGES
 from cpc_tf.encoders.network import Network
-from cpc_tf.encoders.networks import KERAS, NETWORKS
+from cpc_tf.encoders.networks import IMAGENET, KERAS, NETWORKS
 from cpc_tf.encoders.networks.keras_weights import read_weights
 
-IMAGENET = "imagenet"  # instead of a file: the weights of Keras
 _CACHE = os.path.join("~", ".keras", "models")
 # Files that have another name in Keras' cache than in their address.
 _CACHED = {
@@ -69,13 +68,7 @@ class KerasNetwork(Network):
 
         # The network that Keras builds, with its weights.
         with _global_policy(precision), _download_refused(config.encoder):
-            build = getattr(keras.applications, config.encoder.removeprefix(KERAS))
-            network = build(
-                include_top=False,
-                weights=IMAGENET if weights == IMAGENET else None,
-                input_shape=(entry.side, entry.side, 3),
-                pooling="avg",
-            )
+            network = self.build_model(IMAGENET if weights == IMAGENET else None, entry.side)
         if weights not in ("", IMAGENET):
             read_weights(network, weights, text)
 
@@ -100,6 +93,19 @@ class KerasNetwork(Network):
             if isinstance(layer, keras.layers.BatchNormalization):
                 layer.keeps_statistics = True  # see `has_batch_norm`
         self.feature_dim = network.output.shape[-1]
+
+    def build_model(self, weights: str | None, side: int) -> keras.Model:
+        """Returns the network as Keras has it: images [N, side, side, 3] to features [N, D].
+
+        A subclass for a model of another family has a `keras.Model` here whose features come from a
+        GlobalAveragePooling2D.
+
+        Args:
+          weights: IMAGENET, the weights of Keras, or None: new ones.
+          side: of the images, px.
+        """
+        build = getattr(keras.applications, self.config.encoder.removeprefix(KERAS))
+        return build(include_top=False, weights=weights, input_shape=(side, side, 3), pooling="avg")
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """See `Network`; `training` changes nothing."""

@@ -12,10 +12,12 @@ from cpc_tf.core.settings import ConfigError, unflatten
 from cpc_tf.encoders.card import RANGES
 from cpc_tf.encoders.features import Encoder
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
-from cpc_tf.encoders.networks import KERAS, NETWORKS
+from cpc_tf.encoders.networks import KERAS, NETWORKS, Entry
+from cpc_tf.encoders.networks.keras_applications import KerasNetwork
 from cpc_tf.use.classify import classify
 from cpc_tf.use.model import Model
 from tests import samples
+from tests.keras_networks import draw, tiny
 
 pytestmark = pytest.mark.slow
 
@@ -32,25 +34,6 @@ def preprocess_input(name):
         if hasattr(module, name) and hasattr(module, "preprocess_input"):
             return module.preprocess_input
     raise AssertionError(name)
-
-
-def tiny(include_top, weights, input_shape, pooling):
-    """A small network with the arguments of those of Keras Applications."""
-    assert (include_top, weights, pooling) == (False, None, "avg")
-    images = keras.Input(input_shape)
-    x = keras.layers.Conv2D(4, 3, 2)(images)
-    x = keras.layers.BatchNormalization()(x)
-    x = keras.layers.Activation("relu")(x)
-    x = keras.layers.Conv2D(6, 3, 2)(x)
-    return keras.Model(images, keras.layers.GlobalAveragePooling2D()(x))
-
-
-def draw(network):
-    """Gives all variables values that batch norm does not hide."""
-    values = np.random.default_rng(0)
-    for variable in network.variables:
-        if variable.dtype.is_floating:
-            variable.assign(values.uniform(0.05, 0.2, variable.shape))
 
 
 @pytest.fixture
@@ -171,6 +154,21 @@ def test_a_classifier_holds_the_weights(tiny_file, tmp_path, monkeypatch):
     monkeypatch.undo()
     again = Model(tmp_path / "run/classifier").predict(images)
     assert [record.label for record in again] == [record.label for record in records]
+
+
+class Mine(KerasNetwork):
+    """As docs/extending.md has it."""
+
+    def build_model(self, weights, side):
+        return tiny(False, weights, (side, side, 3), "avg")
+
+
+def test_a_model_of_ones_own_is_an_entry(tiny_file, monkeypatch):
+    entry = Entry(f"{__name__}:Mine", pixels="caffe", side=64)
+    monkeypatch.setitem(NETWORKS, "keras:Mine", entry)
+    features = Encoder(f"keras:Mine:{tiny_file}").features(IMAGES)
+    by_keras = Encoder(f"keras:ResNet50:{tiny_file}", image_size=64).features(IMAGES)
+    np.testing.assert_array_equal(features, by_keras)
 
 
 def test_results_name_network_and_file(tiny_file):
