@@ -1,24 +1,29 @@
 """Copies Debian's openclipart-png as small drawings on white ground: some to pre-train on, and
 whole subjects held out.
 
-    python -m studies.clipart.drawings /usr/share/openclipart/png runs/clipart/drawings
+    python -m studies.clipart.drawings --output=runs/clipart/drawings
 
-OUTPUT/pretrain/SUBJECT and OUTPUT/held_out/SUBJECT. The colours of transparent pixels are mostly
-black, so that the lines of a black drawing would vanish: white is put below. A copy of a drawing
-is left out, and of one that is held out even if it lies in another folder; and so are drawings of
-less than 64 px, most of which are icons in a size that they have, too, and huge ones. Of 1,378
-stars, which are nearly the same, some are kept.
+OUTPUT/openclipart/SUBJECT and OUTPUT/held_out/SUBJECT, and their numbers in OUTPUT/counts.json. The
+colours of transparent pixels are mostly black, so that the lines of a black drawing would vanish:
+white is put below. A copy of a drawing is left out, and of one that is held out even if it lies in
+another folder; so are huge drawings, and those of less than 64 px, most of which are icons that are
+there in larger sizes. Of the stars, which are nearly the same, some are kept.
 """
 
 from __future__ import annotations
 
 import collections
+import json
 import pathlib
-import sys
 
 import numpy as np
+from absl import app, flags
 from PIL import Image
 
+from cpc_tf.core.files import write_file
+from studies.runner import Places
+
+LEARNED = "openclipart"  # folder of the drawings to pre-train on
 HELD_OUT = ("animals", "food", "people", "tools", "transportation")
 SMALLEST_SIDE = 64  # px
 MOST_PIXELS = 20_000_000
@@ -45,7 +50,7 @@ def prepare(drawings: str, output: str) -> dict[str, int]:
             continue
         seen.add(pixels)
         name = path.relative_to(root)
-        part = "held_out" if name.parts[0] in HELD_OUT else "pretrain"
+        part = "held_out" if name.parts[0] in HELD_OUT else LEARNED
         place = pathlib.Path(output, part, name.parts[0], "_".join(name.parts[1:]))
         place.parent.mkdir(parents=True, exist_ok=True)
         if not place.exists():
@@ -84,8 +89,16 @@ def _opened(path: pathlib.Path) -> Image.Image | None:
     return copy
 
 
-if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
+def main(_) -> None:
+    """Writes the copies and how many they are."""
     Image.MAX_IMAGE_PIXELS = None  # huge drawings are left out by their header
-    print(prepare(*sys.argv[1:]))
+    values = flags.FLAGS
+    counts = json.dumps(prepare(values.drawings, values.output))
+    print(counts)
+    write_file(f"{values.output}/counts.json", counts + "\n")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("drawings", Places().drawings, "folder of Debian's openclipart-png")
+    flags.DEFINE_string("output", None, "folder to write", required=True)
+    app.run(main)
