@@ -17,7 +17,7 @@ from studies import timing
 from studies.recipe.study import TRIALS, training
 from studies.runner import Places
 
-ROUNDS = 2  # the trials take turns, since machines are noisy
+ROUNDS = 3  # the trials take turns, since machines are noisy
 ALIKE = ("rate 0.004", "constant rate", "average 0.9999", "half as long")
 
 

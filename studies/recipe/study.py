@@ -24,7 +24,7 @@ READINGS = {
     "0.1": "linear, 10 %",
     "1": "linear, 100 %",
 }
-DENSE_GRID = "--patch_stride=16 --steps_to_ignore=2 --context_blocks=4"
+DENSE_GRID = "--patch_stride=16 --steps_to_ignore=2 --steps_to_predict=3 --context_blocks=4"
 LARGE_PATCHES = "--resize=180 --image_size=160 --patch_size=40 --patch_stride=30"
 
 

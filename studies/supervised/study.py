@@ -9,6 +9,7 @@ half a point on the test images, which favours it. The settings are those of stu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cpc_tf.core.texts import markdown_table
@@ -48,16 +49,14 @@ def _lengths(shortest: int, top1: dict[int, float]) -> list[int]:
       top1: {steps: accuracy} of those that are recorded.
     """
     lengths = [shortest, 2 * shortest]
-    while not converged(top1) and lengths[-1] in top1:
+    while _gain(top1, lengths[-1]) >= LEAST_GAIN:
         lengths.append(2 * lengths[-1])
     return lengths
 
 
-def converged(top1: dict[int, float]) -> bool:
-    """Returns whether the longest of some runs gained less than LEAST_GAIN on half its length."""
-    longest = max(top1, default=0)
-    before = top1.get(longest // 2)
-    return before is not None and top1[longest] - before < LEAST_GAIN
+def _gain(top1: dict[int, float], steps: int) -> float:
+    """Returns what a length gained on half of it; NaN if one of them is not recorded."""
+    return top1.get(steps, math.nan) - top1.get(steps // 2, math.nan)
 
 
 def table(found: Sequence[dict]) -> str:
@@ -66,8 +65,8 @@ def table(found: Sequence[dict]) -> str:
     for fraction in SHORTEST:
         top1 = {r["steps"]: r["top1"] for r in found if r["label_fraction"] == fraction}
         for steps, accuracy in sorted(top1.items()):
-            before = top1.get(steps // 2)
-            gain = "-" if before is None else f"{100 * (accuracy - before):+.1f}"
+            gained = _gain(top1, steps)
+            gain = "-" if math.isnan(gained) else f"{100 * gained:+.1f}"
             epochs = f"{steps * 32 / (fraction * IMAGES):,.0f}"
             labels = f"{100 * fraction:g} %"
             rows.append([labels, f"{steps:,}", epochs, f"{100 * accuracy:.1f}", gain])
