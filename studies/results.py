@@ -303,7 +303,10 @@ PROGRAMS = {
     "programs": compiled.programs,
     "wire": compiled.wire,
 }
-OF_STUDIES = ("augmentation", "causes", "coverage", "health", "label", "rivals")
+OF_STUDIES = (
+    *("augmentation", "causes", "coverage", "health", "label", "recipe", "rivals"),
+    "supervised",
+)
 TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(hand_table, name) for name in by_hand()},
     **{name: functools.partial(study_table, name) for name in OF_STUDIES},
