@@ -47,6 +47,7 @@ def main(argv: Sequence[str]) -> None:
         pictures=given.pictures,
         boxes=given.boxes,
         drawings=given.drawings,
+        lite0=given.lite0,
         minutes=given.minutes,
     )
     if not argv[1:]:
@@ -96,8 +97,9 @@ if __name__ == "__main__":
         "pictures", Places().pictures, "folder of imagenette-224: train/CLASS and val/CLASS"
     )
     flags.DEFINE_string("boxes", Places().boxes, "folder of bccd-voc")
+    flags.DEFINE_string("drawings", Places().drawings, "folder of Debian's openclipart-png")
     flags.DEFINE_string(
-        "drawings", Places().drawings, "folder of Debian's openclipart-png, for coverage"
+        "lite0", Places().lite0, "folder of EfficientNet-Lite0 as a SavedModel, for encoders"
     )
     flags.DEFINE_float(
         "minutes", Places().minutes, "time of each objective on one core, for rivals"

@@ -26,6 +26,7 @@ from cpc_tf.report.efficient import interpolated
 from studies import claims, module_tables, records, runner, tables
 from studies.causes import study as causes
 from studies.coverage import study as coverage
+from studies.encoders import study as encoders
 from studies.health import study as health
 from studies.label_curve import study as curves
 from studies.ladder import study as ladders
@@ -83,6 +84,7 @@ OVER = {
     },
     "transfer": "choices of labels, at 64 px with an encoder each",
     "label": "choices of four fifths of the images",
+    "encoders": "draws of the labels",
     "detection": "encoders at 64 px, detectors on one encoder at 128 px",
 }
 
@@ -232,6 +234,12 @@ def detection() -> str:
     return table.replace("features", "mAP, %", 1) + origin(found, "detection", over="detection")
 
 
+def short_encoders() -> str:
+    """Which encoder is best for which images, with twelve labels a class."""
+    found = of("encoders")
+    return encoders.four_rows(found) + origin(found, "encoders", over="encoders")
+
+
 def paper_results() -> str:
     """What the paper reports for CPC v2, and the best that it compares this with."""
     table = paper.TABLE_2["top1"]
@@ -304,7 +312,14 @@ PROGRAMS = {
     "wire": compiled.wire,
 }
 OF_STUDIES = (
-    *("augmentation", "causes", "coverage", "health", "label", "recipe", "rivals"),
+    "augmentation",
+    "causes",
+    "coverage",
+    "encoders",
+    "health",
+    "label",
+    "recipe",
+    "rivals",
     "supervised",
 )
 TABLES: dict[str, Callable[[], str]] = {
@@ -322,6 +337,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ladder": ladder,
     "transfer": transfer,
     "detection": detection,
+    "encoders_short": short_encoders,
     "paper": paper_results,
     "paper_by_row": page.body,
     **{name: functools.partial(of_programs, table) for name, table in PROGRAMS.items()},
@@ -332,6 +348,7 @@ PICTURES: dict[str, Callable[[], bytes]] = {
     "causes": lambda: causes.draw(of("causes")),
     "health": lambda: health.draw(of("health")),
     "rivals": lambda: rivals.draw(of("rivals")),
+    "encoders": lambda: encoders.draw(of("encoders")),
 }
 
 

@@ -48,6 +48,7 @@ STUDIES = (
     "rivals",
     "label",
     "coverage",
+    "encoders",
 )
 MODULE = "modules/imagenette_128px"
 
@@ -59,6 +60,7 @@ class Places(NamedTuple):
     pictures: str = "../shared/data/imagenette-224"
     boxes: str = "../shared/data/bccd-voc"
     drawings: str = "/usr/share/openclipart/png"
+    lite0: str = "../shared/data/efficientnet_lite0"  # SavedModel
     minutes: float = 30.0  # that an objective of `rivals` has on one core
 
 

@@ -25,6 +25,8 @@ from cpc_tf.pretrain.config import PretrainConfig
 from studies import __main__ as command
 from studies import claims, module_tables, read_off, records, results, runner, thirds
 from studies.causes import study as causes
+from studies.encoders import measure as few_labels
+from studies.encoders import study as encoders
 from studies.rivals import study as rivals
 from studies.runner import Places, Run
 from tests import modules, samples
@@ -416,6 +418,7 @@ def test_missing_inputs_are_refused_in_one_line(tmp_path, monkeypatch):
         pictures="P",
         boxes="B",
         drawings="D",
+        lite0="L",
         only=["rung=x"],
         cores=0,
         minutes=1.0,
@@ -469,6 +472,34 @@ def test_rivals_get_equal_time_and_best_validated_trial(tmp_path, monkeypatch):
         if run.fields["minutes"] == 2
     ]
     assert len(others) == 3
+
+
+def test_few_labels_are_scored_by_mean_of_classes():
+    """Of the rare class, which looks like the frequent one, no image is found."""
+    labels = np.repeat([0, 1, 2], [60, 60, 3])
+    features = np.zeros([123, 2], np.float32)
+    features[labels == 1] = 1
+    values = [few_labels.accuracy(features, labels, 2, seed) for seed in range(5)]
+    # of two classes that look the same one is found
+    assert values == pytest.approx([2 / 3] * 5)
+
+
+def test_encoders_stand_side_by_side_on_folders_of_classes(tmp_path):
+    samples.write_pictures(tmp_path / "in", {"train": 3}, names=("a", "b"))
+    features, labels = few_labels.encoded(f"{tmp_path}/in/train", ["pixels", "pixels"])
+    assert labels.tolist() == [0, 0, 0, 1, 1, 1]
+    half = features.shape[1] // 2
+    assert np.array_equal(features[:, :half], features[:, half:])
+
+
+def test_table_of_encoders_marks_the_best():
+    rows = [{"each": each, "accuracy": [0.5, 0.6]} for each in few_labels.NUMBERS]
+    better = [{**row, "accuracy": [0.7, 0.7]} for row in rows]
+    found = [
+        {"set": "digits", "encoder": "pixels", "rows": rows},
+        {"set": "digits", "encoder": "CPC", "rows": better},
+    ]
+    assert "| digits | 12 | 55.0 ± 7.1, n=2 | - | **70.0 ± 0.0, n=2** |" in encoders.table(found)
 
 
 def test_every_third_image_is_linked_for_testing(tmp_path):

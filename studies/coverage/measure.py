@@ -61,7 +61,7 @@ class Drawn(NamedTuple):
 
 def encoded(name: str, places: Places, with_versions: bool) -> Encoded:
     """Returns the features of a set by the released encoder."""
-    found = pictures.SETS[name](places)
+    found = pictures.squares(pictures.SETS[name](places))
     encoder = Encoder(ENCODER)
     versions = []
     for factor in BRIGHTNESSES if with_versions else (1.0,):

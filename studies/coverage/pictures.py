@@ -1,13 +1,13 @@
-"""The sets of images of the study: six kinds, each with about as many images of each class.
+"""The sets of images of the studies `coverage` and `encoders`: six kinds, each with about as many
+images of each class.
 
-Every function returns `Pictures`. The images are small squares, resized to the side that the
-encoder takes.
+Every function yields (image, label), the images of any size.
 """
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from xml.etree import ElementTree
 
@@ -34,8 +34,11 @@ DRAWINGS = (
 )
 
 
+Example = tuple[Image.Image, int]  # image and label
+
+
 class Pictures(NamedTuple):
-    """Labelled images.
+    """Labelled images, as squares.
 
     Attributes:
       images: uint8 [N, SIDE, SIDE, 3].
@@ -46,33 +49,25 @@ class Pictures(NamedTuple):
     labels: np.ndarray
 
 
-def photographs(places: Places) -> Pictures:
-    """Crops of 19 photographs, the classes; of their test part, which the encoder did not see
-    either.
+def photographs(places: Places, each: int = photos.TEST_PER_CLASS) -> Iterator[Example]:
+    """`each` crops of each of 19 photographs, the classes; of their test part, which the encoder
+    did not see either.
     """
     del places
     random = np.random.default_rng(0)
-    squares = []
-    labels = []
     for label, region in enumerate(photos.regions("test")):
-        for _ in range(photos.TEST_PER_CLASS):
-            squares.append(photos.cut(region, 112, 112, random))
-            labels.append(label)
-    return _stacked(squares, labels)
+        for _ in range(each):
+            yield photos.cut(region, 112, 112, random), label
 
 
-def imagenette(places: Places) -> Pictures:
+def imagenette(places: Places) -> Iterator[Example]:
     """Validation images of ten classes of ImageNet."""
-    squares = []
-    labels = []
     for label, folder in enumerate(sorted(pathlib.Path(places.pictures, "val").iterdir())):
         for path in sorted(folder.iterdir())[:MOST]:
-            squares.append(Image.open(path).convert("RGB"))
-            labels.append(label)
-    return _stacked(squares, labels)
+            yield Image.open(path).convert("RGB"), label
 
 
-def blood_cells(places: Places) -> Pictures:
+def blood_cells(places: Places) -> Iterator[Example]:
     """Cells of three kinds, cut out by their boxes; as many of each kind as of the rarest, at most
     MOST.
     """
@@ -87,21 +82,15 @@ def blood_cells(places: Places) -> Pictures:
             ]
             if min(corners[2] - corners[0], corners[3] - corners[1]) > 8:
                 boxes.setdefault(each.findtext("name", ""), []).append((picture, tuple(corners)))
-    squares = []
-    labels = []
     random = np.random.default_rng(0)
     for label, name in enumerate(sorted(boxes)):
         for number in random.permutation(len(boxes[name]))[:MOST]:
             picture, corners = boxes[name][number]
-            squares.append(Image.open(picture).convert("RGB").crop(corners))
-            labels.append(label)
-    return _stacked(squares, labels)
+            yield Image.open(picture).convert("RGB").crop(corners), label
 
 
-def drawings(places: Places) -> Pictures:
+def drawings(places: Places) -> Iterator[Example]:
     """Drawings of eight subjects, of Debian's package openclipart-png."""
-    squares = []
-    labels = []
     random = np.random.default_rng(0)
     for label, subject in enumerate(DRAWINGS):
         paths = sorted(pathlib.Path(places.drawings, subject).rglob("*.png"))
@@ -116,47 +105,37 @@ def drawings(places: Places) -> Pictures:
             drawing = Image.open(paths[number]).convert("RGBA")
             if min(drawing.size) >= SMALLEST_SIDE:
                 white = Image.new("RGBA", drawing.size, "white")
-                squares.append(Image.alpha_composite(white, drawing).convert("RGB"))
-                labels.append(label)
+                yield Image.alpha_composite(white, drawing).convert("RGB"), label
                 taken += 1
-    return _stacked(squares, labels)
 
 
-def digits(places: Places) -> Pictures:
+def digits(places: Places) -> Iterator[Example]:
     """Handwritten digits of 8 x 8 px, of scikit-learn."""
     from sklearn.datasets import load_digits
 
     del places
     data = load_digits()
-    squares = []
-    labels = []
     for label in range(10):
         for image in data.images[data.target == label][:MOST]:
-            squares.append(Image.fromarray((image * 15).astype(np.uint8)).convert("RGB"))
-            labels.append(label)
-    return _stacked(squares, labels)
+            yield Image.fromarray((image * 15).astype(np.uint8)).convert("RGB"), label
 
 
-def textures(places: Places) -> Pictures:
+def textures(places: Places) -> Iterator[Example]:
     """Squares of grey photographs of brick, grass and gravel, of scikit-image, which do not
     overlap.
     """
     import skimage.data
 
     del places
-    squares = []
-    labels = []
     for label, name in enumerate(("brick", "grass", "gravel")):
         texture = getattr(skimage.data, name)()
         for top in range(0, 512 - 42, 42):
             for left in range(0, 512 - 42, 42):
                 square = texture[top : top + 42, left : left + 42]
-                squares.append(Image.fromarray(square).convert("RGB"))
-                labels.append(label)
-    return _stacked(squares, labels)
+                yield Image.fromarray(square).convert("RGB"), label
 
 
-SETS: dict[str, Callable[[Places], Pictures]] = {
+SETS: dict[str, Callable[[Places], Iterator[Example]]] = {
     "photos": photographs,
     "imagenette": imagenette,
     "blood cells": blood_cells,
@@ -166,8 +145,11 @@ SETS: dict[str, Callable[[Places], Pictures]] = {
 }
 
 
-def _stacked(squares: list[Image.Image], labels: list[int]) -> Pictures:
-    resized = [
-        np.asarray(square.resize((SIDE, SIDE), Image.Resampling.BILINEAR)) for square in squares
-    ]
-    return Pictures(np.stack(resized), np.array(labels, np.int64))
+def squares(examples: Iterable[Example]) -> Pictures:
+    """Returns the images resized to the side that the released encoder takes."""
+    images = []
+    labels = []
+    for image, label in examples:
+        images.append(np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BILINEAR)))
+        labels.append(label)
+    return Pictures(np.stack(images), np.array(labels, np.int64))

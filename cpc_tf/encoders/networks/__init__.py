@@ -95,8 +95,8 @@ ARCHITECTURES = {
     "base_16px": _base(stem_stride=2),
     "base_512": _base(width=512),
     "base_256": _base(width=256),
-    # 11 M, as many as ResNet-18 has, for a GPU (studies/gpu): blocks of ResNet-50, on as many places
-    # of a patch as 'base' has.
+    # 11 M, as many as ResNet-18 has, for a GPU (studies/gpu): blocks of ResNet-50, on as many
+    # places of a patch as 'base' has.
     "large": Architecture(
         (Stack(3, 64, 256, 1), Stack(4, 128, 512, 2), Stack(8, 256, 1024, 2)),
         stem_stride=4,
