@@ -82,7 +82,7 @@ ENVIRONMENT := $(firstword $(INSTALLED))
 endif
 endif
 endif
-$(VENV)/installed: $(filter-out locks/%-onnx.txt,$(wildcard locks/*.txt))
+$(VENV)/installed: $(filter-out locks/%-onnx.txt locks/%-keras-hub.txt,$(wildcard locks/*.txt))
 	@./setup.sh "$(VENV)" "$(ENVIRONMENT)" "$(PYTHON)" "$(GPU)"
 
 # One of the preset's five epochs: the figures are nearly those of five, in a fifth of the time.

@@ -21,7 +21,7 @@ _EXPORTED = {
     "ConfigError": "cpc_tf.core.settings",
     "Encoder": "cpc_tf.encoders.features",
     "classify": "cpc_tf.use.api",
-    "load_encoder": "cpc_tf.encoders.features",
+    "load_encoder": "cpc_tf.encoders.side_by_side",
     "Model": "cpc_tf.use.model",
     "RunEnded": "cpc_tf.core.settings",
     "embed": "cpc_tf.use.api",

@@ -16,8 +16,9 @@ from cpc_tf.core.settings import ConfigError, Settings, flatten
 from cpc_tf.data import views
 from cpc_tf.data.config import FULL, DataConfig, GeometryConfig
 from cpc_tf.data.decode import UPPER_BITS, IntensityRange, decode
-from cpc_tf.data.views import Geometry
+from cpc_tf.data.views import Decode, Geometry
 from cpc_tf.encoders.card import Identity
+from cpc_tf.encoders.side_by_side import Canvas
 from cpc_tf.evaluation import counts, label_kinds
 from cpc_tf.export import portable
 from cpc_tf.export.shared import (
@@ -50,7 +51,7 @@ class Classifying:
       logits: images uint8 [N, S, S, 3], with S = geometry.image_size -> logits float32 [N, C].
       held: the variables and tables that `logits` uses, which are saved with the module. No Keras
         model, which TensorFlow would save layer by layer.
-      geometry: to what size images are resized and cropped.
+      geometry: to what size images are resized and cropped; of several encoders their canvas.
       class_names: C names, in the order of the logits.
       temperature: what logits are divided by before they become probabilities.
       multi_label: whether the probabilities of the classes are independent of each other.
@@ -60,7 +61,7 @@ class Classifying:
 
     logits: Callable[[tf.Tensor], tf.Tensor]
     held: Sequence[tf.Variable | tf.Module]
-    geometry: Geometry
+    geometry: Geometry | Canvas
     class_names: Sequence[str]
     temperature: float = 1.0
     multi_label: bool = False
@@ -68,15 +69,19 @@ class Classifying:
 
     def prepared(self, image: tf.Tensor) -> tf.Tensor:
         """Resizes and crops an image as in the run's test: uint8 [H, W, 3] -> uint8 [S, S, 3]."""
-        return views.plain_crop(image, self.geometry)
+        return self.seen(lambda least_side: image)
+
+    def seen(self, decode: Decode) -> tf.Tensor:
+        """Prepares an image that is decoded as large as is needed: uint8 [S, S, 3]."""
+        if isinstance(self.geometry, Canvas):
+            return self.geometry.drawn(decode)
+        return views.plain_crop(decode(self.geometry.resize), self.geometry)
 
     def decoded(self, encoded: tf.Tensor) -> tf.Tensor:
         """Decodes a file and prepares it, by operations that can be saved: string scalar -> uint8
         [S, S, 3].
         """
-        return self.prepared(
-            decode(encoded, self.geometry.resize, self.intensity_range, portable=True)
-        )
+        return self.seen(lambda side: decode(encoded, side, self.intensity_range, portable=True))
 
     def outputs(self, prepared: tf.Tensor) -> dict[str, tf.Tensor]:
         """Classifies prepared images, uint8 [N, S, S, 3]; classifier.md.jinja describes the
@@ -176,15 +181,24 @@ def classifier_reference(model: Classifying) -> Reference:
         Image.fromarray(inputs["case0"][0]).save(
             stream, kind, **({} if orientation == 1 else {"exif": exif})
         )
-        image = decode(tf.constant(stream.getvalue()), model.geometry.resize, model.intensity_range)
+        file = tf.constant(stream.getvalue())
+        image = model.seen(lambda side, file=file: decode(file, side, model.intensity_range))
         inputs[f"file{i}"] = np.frombuffer(stream.getvalue(), np.uint8)
-        outputs[f"file{i}/logits"] = model.logits(model.prepared(image)[None]).numpy()
+        outputs[f"file{i}/logits"] = model.logits(image[None]).numpy()
     return Reference(inputs, outputs)
 
 
 def save(module: HubClassifier, directory: str) -> None:
     """Writes the SavedModel with its signatures 'serving_default' and 'bytes'."""
     save_frozen(module, directory, bytes=module.from_bytes)
+
+
+def _sizes(geometry: Geometry | Canvas) -> dict[str, Any]:
+    """How images are resized, for the card."""
+    if not isinstance(geometry, Canvas):
+        return {"resize": geometry.resize, "resize_mode": geometry.resize_mode}
+    each = [{"image_size": part.image_size, **_sizes(part)} for part in geometry.geometries]
+    return {"resize": geometry.resize, "encoders": each}
 
 
 def refuse_another(now: Identity, name: str, result: dict[str, Any], workdir: str) -> None:
@@ -240,7 +254,7 @@ def classifier_export(
       chosen: the settings that the run's search chose for the phase; None: those of the run.
       phase: of a run with few labels.
     """
-    geometry: Geometry = model.geometry
+    geometry = model.geometry
     kind = label_kinds.of_result(result)
     card = {
         "kind": "classifier",
@@ -250,8 +264,7 @@ def classifier_export(
         "calibration": result.get("calibration"),
         **({"refit_labels": result[REFIT]["num_train_labels"]} if REFIT in result else {}),
         "image_size": geometry.image_size,
-        "resize": geometry.resize,
-        "resize_mode": geometry.resize_mode,
+        **_sizes(geometry),
         "geometry": flatten(geometry) if isinstance(geometry, GeometryConfig) else None,
         "levels": model.intensity_range,
         "encoder": result["identity"],

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.classify.config import ClassifyConfig
-from cpc_tf.encoders.features import Encoder
+from cpc_tf.encoders.side_by_side import open_encoder
 from cpc_tf.export.classifier import (
     Classifying,
     classifier_export,
@@ -29,8 +29,9 @@ def export_classify(run: ClassifyConfig, workdir: str, step: int, weights: str) 
     """
     result = result_of_ended(workdir, "classify")
     with missing_module_named(workdir):
-        encoder = Encoder(run.encoder, run.seed, run.image_size, run.endpoint)
-    refuse_another(encoder.identity, run.encoder, result, workdir)
+        # Of several encoders the run chose.
+        encoder = open_encoder(result["encoder"], run.seed, run.image_size, run.endpoint)
+    refuse_another(encoder.identity, result["encoder"], result, workdir)
     with tf.io.gfile.GFile(os.path.join(workdir, "logistic.npz"), "rb") as file:
         learned = np.load(io.BytesIO(file.read()), allow_pickle=False)
         weights_, bias = (

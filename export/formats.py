@@ -210,9 +210,8 @@ def check_installed(format: str) -> None:
         raise ConfigError(
             "format",
             "onnx",
-            f"needs {' and '.join(missing)}, which this environment does not have; install cpc_tf"
-            ' with its extra for ONNX: pip install "cpc_tf[classic-onnx]" or'
-            ' "cpc_tf[current-onnx]"',
+            f"needs {' and '.join(missing)}, which this environment does not have:"
+            ' pip install "cpc_tf[onnx]"',
         )
     # TensorFlow with Keras 3 has Keras 2 in another package.
     if format == KERAS3 and not keras2.__name__.startswith("tf_keras"):

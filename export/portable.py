@@ -97,8 +97,10 @@ def _or_else(function: Callable[[tf.Tensor], Any], encoded: tf.Tensor, otherwise
     """Returns what a function gives, or `otherwise` if it fails. In a graph only datasets go on
     after an error.
     """
-    found = tf.data.Dataset.from_tensors(encoded).map(function).ignore_errors()
-    return found.concatenate(tf.data.Dataset.from_tensors(otherwise)).take(1).get_single_element()
+    computed = tf.data.Dataset.from_tensors(encoded).map(function).ignore_errors()
+    return (
+        computed.concatenate(tf.data.Dataset.from_tensors(otherwise)).take(1).get_single_element()
+    )
 
 
 def _is_of_16_bits(encoded: tf.Tensor) -> tf.Tensor:

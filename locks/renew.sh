@@ -22,6 +22,8 @@ lock requirements-install 3.9 --group install
 # What the extras add to them.
 lock requirements-gpu 3.9 - --constraint locks/requirements.txt <<< "tensorflow[and-cuda]"
 lock requirements-current-gpu 3.10 - --constraint locks/requirements-current.txt <<< "tensorflow[and-cuda]"
-onnx=$(sed -n '/^onnx = \[/,/^\]/s/^ *"\(.*\)",$/\1/p' pyproject.toml)
+extra() { sed -n '/^'"$1"' = \[/,/^\]/s/^ *"\(.*\)",$/\1/p' pyproject.toml; } # NAME
+onnx=$(extra onnx)
 lock requirements-onnx 3.9 - --constraint locks/requirements.txt <<< "$onnx"$'\nonnx<1.18; python_version >= "3.10"'
 lock requirements-current-onnx 3.10 - --constraint locks/requirements-current.txt <<< "$onnx"
+lock requirements-current-keras-hub 3.11 - --constraint locks/requirements-current.txt <<< "$(extra keras-hub)"

@@ -25,7 +25,16 @@ CONFIGS = {
 }
 # Flags that name a place, or the run. Of the first ones the last part of the path is compared, the
 # others do not count.
-NAMED = ("dataset", "pictures", "boxes", "drawings", "encoder", "beside", "initial_encoder")
+NAMED = (
+    "dataset",
+    "unlabelled",
+    "pictures",
+    "boxes",
+    "drawings",
+    "encoder",
+    "beside",
+    "initial_encoder",
+)
 PLACES = ("module", "workdir", "output", "data_dir", "rung")
 # of a command: modules, whose values count
 GIVEN = (

@@ -1,4 +1,4 @@
-"""Writes tables (README.md, docs/*.md, studies/*/README.md) and images (docs/images) from the
+"""Writes tables (README.md, docs, modules and studies) and images (docs/images) from the
 studies' records.
 
     # Tables: what stands between <!-- results:NAME --> and <!-- /results -->.
@@ -23,7 +23,7 @@ from benchmarks import scale
 from cpc_tf.core.files import write_file
 from cpc_tf.core.texts import markdown_table
 from cpc_tf.report.efficient import interpolated
-from studies import claims, records, runner, tables
+from studies import claims, module_tables, records, runner, tables
 from studies.causes import study as causes
 from studies.coverage import study as coverage
 from studies.encoders import study as encoders
@@ -311,11 +311,23 @@ PROGRAMS = {
     "programs": compiled.programs,
     "wire": compiled.wire,
 }
-OF_STUDIES = ("augmentation", "causes", "coverage", "encoders", "health", "label", "rivals")
+OF_STUDIES = (
+    "augmentation",
+    "causes",
+    "coverage",
+    "encoders",
+    "health",
+    "label",
+    "recipe",
+    "rivals",
+    "supervised",
+)
 TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(hand_table, name) for name in by_hand()},
     **{name: functools.partial(study_table, name) for name in OF_STUDIES},
     "summary": summary,
+    "modules": module_tables.table,
+    "modules_short": module_tables.short_table,
     "claims": functools.partial(claims.verdicts, of),
     "comparisons": functools.partial(claims.comparisons, of),
     "label_curve": functools.partial(label_curve, "imagenette-128px"),
@@ -344,6 +356,7 @@ def documents() -> list[pathlib.Path]:
     """The files that may have marked tables."""
     return [
         ROOT / "README.md",
+        ROOT / "modules/README.md",
         *sorted((ROOT / "docs").glob("*.md")),
         *sorted(records.FOLDER.glob("*/README.md")),
     ]
@@ -358,7 +371,9 @@ def filled(text: str, depth: int) -> str:
     """
 
     def fill(marked: re.Match) -> str:
-        table = re.sub(r"\]\((docs|studies)/", rf"]({'../' * depth}\1/", TABLES[marked[2]]())
+        up = "../" * depth
+        table = TABLES[marked[2]]()
+        table = re.sub(r"\]\((docs|flags|modules|studies)/", rf"]({up}\1/", table)
         return f"{marked[1]}{table}\n{marked[4]}"
 
     return MARKED.sub(fill, text)

@@ -43,6 +43,8 @@ STUDIES = (
     "health",
     "release",
     "recipe",
+    "supervised",
+    "clipart",
     "rivals",
     "label",
     "coverage",

@@ -128,6 +128,7 @@ def test_ranges_hold_the_pinned_versions(installed):
     ("requirements-current-gpu", []),
     ("requirements-onnx", []),
     ("requirements-current-onnx", []),
+    ("requirements-current-keras-hub", []),
 ])  # fmt: skip
 def test_locks_hold_pins_with_hashes_and_no_host(lock, groups):
     """`make locks` was run after the last change of requirements or groups."""

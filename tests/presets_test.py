@@ -190,6 +190,12 @@ STEPS += [
         "imagenette/release",
         {"train_epochs": 50 + 3 * 40, "checkpoint_every": 1000, "probe_every": 0},
     ),
+    ("imagenette/release", "imagenette/release_long", {"train_epochs": 700}),
+    (
+        "imagenette/release",
+        "openclipart/pretrain_128px",
+        {"train_epochs": 60, "checkpoint_every": 500},
+    ),
 ]
 
 

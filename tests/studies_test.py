@@ -23,7 +23,7 @@ from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.pretrain.config import PretrainConfig
 from studies import __main__ as command
-from studies import claims, read_off, records, results, runner, thirds
+from studies import claims, module_tables, read_off, records, results, runner, thirds
 from studies.causes import study as causes
 from studies.encoders import measure as few_labels
 from studies.encoders import study as encoders
@@ -76,6 +76,22 @@ def test_documents_show_what_is_recorded(path):
     assert (
         results.filled(path.read_text(), len(path.relative_to(ROOT).parts) - 1) == path.read_text()
     )
+
+
+def test_a_new_module_enters_the_tables_by_itself(tmp_path, monkeypatch):
+    """With the figures that are recorded of it, and a dash for others."""
+    (tmp_path / "new_32px").mkdir()
+    modules.write_card(tmp_path / "new_32px", EncoderConfig(encoder="small"))
+    (tmp_path / "about.json").write_text('{"new_32px": {"licence": "public domain"}}')
+    rows = [{"each": 5, "accuracy": [0.1]}, {"each": 12, "accuracy": [0.5, 0.7]}]
+    found = {"clipart": [{"encoder": "new_32px", "set": "digits", "rows": rows}]}
+    monkeypatch.setattr(module_tables, "MODULES", tmp_path)
+    monkeypatch.setattr(records, "read", lambda study: found.get(study, []))
+    table = module_tables.table()
+    assert "| parameters | 5 |" in table
+    assert "| digits, 12 labels a class, mean of the classes, % | 60.0 ± 14.1, n=2 |" in table
+    assert "| log | - |" in table
+    assert "public domain |" in module_tables.short_table()
 
 
 def test_tables_have_only_runs_of_the_studys_settings(monkeypatch):

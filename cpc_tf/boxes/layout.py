@@ -201,18 +201,18 @@ def format_of(path: str) -> tuple[str, str]:
     flag = f"--boxes={path}"
     root = walk.folder_at(path, flag)
     image_keys = dict.fromkeys(map(key, walk.images(root)), "")
-    found = {}
+    reason_of = {}
     for kind_, (_, title) in _FILES.items():
         files = _annotation_files(kind_, root, image_keys)
         if files:
             named = {"coco": "", "csv": " with columns of boxes"}.get(
                 kind_, " with the names of images"
             )
-            found[kind_] = f"{len(files)} {title} file{'s' * (len(files) > 1)}{named}"
-    own = {kind_: what for kind_, what in found.items() if kind_ != "coco"} or found
-    if len(own) == 1:
-        return next(iter(own.items()))
-    if not own:
+            reason_of[kind_] = f"{len(files)} {title} file{'s' * (len(files) > 1)}{named}"
+    formats = {kind_: what for kind_, what in reason_of.items() if kind_ != "coco"} or reason_of
+    if len(formats) == 1:
+        return next(iter(formats.items()))
+    if not formats:
         problem = (
             f"none of its {len(image_keys)} images has an XML or text file of its name, and no JSON"
             " or table of "
@@ -221,9 +221,9 @@ def format_of(path: str) -> tuple[str, str]:
         raise ConfigError(
             f"{flag}: {problem}; docs/detection.md shows the layouts of VOC, COCO, YOLO and CSV"
         )
-    which = " or ".join(f"--dataset={DataRef(kind_, path)}" for kind_ in own)
+    which = " or ".join(f"--dataset={DataRef(kind_, path)}" for kind_ in formats)
     raise ConfigError(
-        f"{flag}: has {' and '.join(own.values())}; take one by --preset=boxes/detect {which}"
+        f"{flag}: has {' and '.join(formats.values())}; take one by --preset=boxes/detect {which}"
     )
 
 

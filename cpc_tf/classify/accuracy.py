@@ -4,7 +4,7 @@ page learn it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +53,18 @@ class Accuracy(NamedTuple):
         return pairs
 
 
+def nearly_the_same(each: Sequence[LabelledFeatures]) -> np.ndarray:
+    """Returns which examples are nearly the same by the features of any encoder, int [N]; see
+    `folds`.
+    """
+    labels = each[0].labels
+    strata = draws.rarest(labels) if labels.ndim > 1 else labels
+    near = np.arange(len(labels))
+    for examples in each:
+        near = folds.joined(near, folds.nearly_the_same(examples.features, strata))
+    return near
+
+
 def judge(
     examples: LabelledFeatures,
     kind: LabelKind,
@@ -60,6 +72,7 @@ def judge(
     balanced: bool = False,
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, of: None,
+    near: np.ndarray | None = None,
 ) -> Accuracy | None:
     """Cross-validates a classifier, with what belongs together on one side.
 
@@ -69,12 +82,13 @@ def judge(
       drawn: bool [N]: which are of the random sample of the label page. From `random_sample.LEAST`
         of them on the figures are about these; else about all examples.
       balanced, seed, progress: as in `logistic.validate`.
+      near: int [N]: which examples are nearly the same; None: those whose features say so.
 
     Returns:
       None if the labels are too few, see `folds.can_divide`.
     """
-    strata = draws.rarest(examples.labels) if examples.labels.ndim > 1 else examples.labels
-    near = folds.nearly_the_same(examples.features, strata)
+    if near is None:
+        near = nearly_the_same([examples])
     groups = folds.joined(examples.groups, near)
     validated = logistic.validate(examples._replace(groups=groups), kind, balanced, seed, progress)
     if validated is None:

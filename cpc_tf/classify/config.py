@@ -20,6 +20,7 @@ from typing import ClassVar
 from cpc_tf.core.settings import ConfigError, Settings, count, setting, side
 from cpc_tf.core.texts import PICTURES
 from cpc_tf.data.config import PicturesConfig
+from cpc_tf.encoders.released import ALL
 
 NONE = "none"
 BALANCED = "balanced"
@@ -43,15 +44,21 @@ class ClassifyConfig(Settings):
 
     data: LabelledConfig = LabelledConfig()
     encoder: str = setting(
-        "imagenette_128px",
+        ALL,
         "Encoder whose features are classified: a released one by its name, a module of cpc-tf"
-        " export, or another TF-Hub module of images; 'random:MODULE': the untrained copy of one of"
-        " ours; 'pixels': none",
+        " export, another TF-Hub module of images, or keras:NAME; 'random:MODULE': the untrained"
+        " copy of one of ours; 'pixels': none. keras:NAME is a network of Keras Applications, whose"
+        " weights Keras downloads; keras:NAME:FILE reads them from a file (.h5); keras_hub:PRESET"
+        " is a network of KerasHub. Several with commas between them: cross-validation chooses"
+        " one, or all side by side",
         compared=False,
     )
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its features")
     image_size: int = side(
-        224, "Side of the images for a third-party module; ours come with their own sizes"
+        0,
+        "Side of the images for a network of Keras (0: its own) or a third-party module (0: 224);"
+        " ours come with their own sizes",
+        minimum=0,
     )
     class_weights: str = setting(
         NONE,

@@ -12,15 +12,16 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from cpc_tf.classify import logistic
+from cpc_tf.classify.choice import Candidate
 from cpc_tf.classify.config import BALANCED, ClassifyConfig
-from cpc_tf.classify.logistic import LabelledFeatures
-from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.settings import ConfigError, joined_names
 from cpc_tf.core.texts import csv_lines
 from cpc_tf.data.source import Source
 from cpc_tf.drawing import plots
-from cpc_tf.encoders.card import COPY, EncoderName, find_card
+from cpc_tf.encoders.card import COPY, EncoderName, parted
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.features import Encoder
+from cpc_tf.encoders.side_by_side import open_encoder
 from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.training.workdir import Workdir
 
@@ -37,7 +38,7 @@ _COLORS = {ENCODER: "cpc", UNTRAINED: "untrained", PIXELS: "pixels"}
 def label_curve(
     config: ClassifyConfig,
     source: Source,
-    examples: LabelledFeatures,
+    candidate: Candidate,
     kind: LabelKind,
     workdir: Workdir,
     advance: Callable[[int, int], None],
@@ -52,7 +53,7 @@ def label_curve(
     Args:
       config: settings of the run.
       source: the labelled images.
-      examples: their features by the encoder.
+      candidate: the encoder that was chosen, and their features by it.
       kind: single-label or multi-label.
       workdir: directory of the run.
       advance: gets how much of how much is done.
@@ -63,25 +64,22 @@ def label_curve(
     Raises:
       ConfigError: there are too few labels for a curve.
     """
+    examples = candidate.examples
     count = len(examples.features)
     sizes = _sizes(count - max(LEAST_TEST, round(TEST_PART * count)))
     if len(sizes) < 2:
         raise ConfigError(f"--curve: needs 30 labelled images or more, and there are {count}")
     arms = {ENCODER: examples}
-    name = EncoderName.parse(config.encoder)
-    others = (
-        {UNTRAINED: COPY + name.module}
-        if name.module and find_card(name.module) and name.kind != COPY
-        else {}
-    )
-    others |= {PIXELS: PIXELS} if name.kind != PIXELS else {}
+    others = {UNTRAINED: _untrained(candidate.encoder), PIXELS: PIXELS}
+    others = {arm: text for arm, text in others.items() if text not in ("", candidate.encoder.path)}
     total = len(others) * count
     for number, (arm, text) in enumerate(others.items()):
-        encoder = Encoder(text, config.seed, config.image_size)
+        encoder = open_encoder(text, config.seed, config.image_size)
         features = encoder.encode_source(
             source, config.batch_size, lambda done, n=number: advance(n * count + done, total)
         )
-        arms[arm] = examples._replace(features=features)
+        widths = examples.widths if arm == UNTRAINED else ()
+        arms[arm] = examples._replace(features=features, widths=widths)
     records = []
     for draw in range(DRAWS):
         order = _in_groups(examples.groups, np.random.default_rng([config.seed, draw]))
@@ -105,6 +103,17 @@ def label_curve(
     workdir.write("curve.csv", csv_lines([[*records[0]], *rows]))
     workdir.write("curve.png", draw_curve(records, kind))
     return records
+
+
+def _untrained(encoder: Encoder) -> str:
+    """Returns the value of --encoder of an untrained copy; '' if one of the encoders has none."""
+    copies = []
+    for text in parted(encoder.path):
+        name = EncoderName.parse(text)
+        if name.kind == COPY or not name.find_card():
+            return ""
+        copies.append(COPY + (name.network or name.module))
+    return joined_names(copies)
 
 
 def _sizes(most: int) -> list[int]:

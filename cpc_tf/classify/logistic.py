@@ -9,7 +9,7 @@ decides whether it is used.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +53,8 @@ class LabelledFeatures(NamedTuple):
       groups: int64 [N]; all of a group are held out together.
       classes: how many there are.
       unlabelled: features of images without labels, float32 [M, D]; none of multi-label classes.
+      widths: how many of the features are of each encoder, of several side by side: all encoders
+        count alike. (): one encoder.
     """
 
     features: np.ndarray
@@ -60,12 +62,23 @@ class LabelledFeatures(NamedTuple):
     groups: np.ndarray
     classes: int
     unlabelled: np.ndarray | None = None
+    widths: tuple[int, ...] = ()
 
     def take(self, rows: np.ndarray) -> LabelledFeatures:
         """Returns these labelled examples, with all unlabelled ones."""
         return self._replace(
             features=self.features[rows], labels=self.labels[rows], groups=self.groups[rows]
         )
+
+
+def side_by_side(each: Sequence[LabelledFeatures]) -> LabelledFeatures:
+    """Returns the features of the same images by several encoders, one after the other."""
+    features = np.concatenate([examples.features for examples in each], 1)
+    unlabelled = None
+    if each[0].unlabelled is not None:
+        unlabelled = np.concatenate([examples.unlabelled for examples in each], 1)
+    widths = tuple(examples.features.shape[1] for examples in each)
+    return each[0]._replace(features=features, unlabelled=unlabelled, widths=widths)
 
 
 class Linear(NamedTuple):
@@ -88,6 +101,8 @@ class Validated(NamedTuple):
       self_training: whether images without labels lower that cross-entropy.
       logits: out-of-fold, float32 [N, classes]: of each image the mean, over the repeats, of the
         logits by classifiers that were not trained on it.
+      losses: float64 [N]: the cross-entropy of these, calibrated; its mean over multi-label
+        classes.
       halved: the same by classifiers trained on half as many labels.
       temperature: what the logits are divided by before they become probabilities.
       folds, repeats: into how many parts the images were divided, and how often.
@@ -96,6 +111,7 @@ class Validated(NamedTuple):
     strength: float
     self_training: bool
     logits: np.ndarray
+    losses: np.ndarray
     halved: np.ndarray
     temperature: float
     folds: int
@@ -114,7 +130,7 @@ def fit(
       balanced: whether classes weigh the same, however many images they have.
       self_training: whether to learn from the unlabelled ones, too.
     """
-    space = _Space(examples.features, examples.unlabelled)
+    space = _Space(examples)
     learned = space.coordinates, examples.labels, examples.classes, strength, balanced
     # threads wait longer than they compute
     with threadpool_limits(1 if len(examples.features) <= FEW else None):
@@ -153,7 +169,7 @@ def validate(
     divisions = [
         folds.divide(strata, examples.groups, seed * REPEATS + repeat) for repeat in range(repeats)
     ]
-    space = _Space(examples.features, examples.unlabelled)
+    space = _Space(examples)
 
     def held_out(strength: float, self_training: bool, part: float = 1.0) -> np.ndarray:
         """Returns mean logits float32 [N, classes] by classifiers that learned from this part of
@@ -162,7 +178,7 @@ def validate(
         logits = np.zeros([len(strata), examples.classes], np.float32)
         for learned, tested in itertools.chain(*divisions):
             some = learned[: max(1, round(part * len(learned)))]
-            known = (
+            problem = (
                 space.coordinates[some],
                 examples.labels[some],
                 examples.classes,
@@ -170,22 +186,20 @@ def validate(
                 balanced,
             )
             weights, bias = (
-                _self_trained(space.unlabelled, *known) if self_training else _solve(*known)
+                _self_trained(space.unlabelled, *problem) if self_training else _solve(*problem)
             )
             logits[tested] += space.coordinates[tested] @ weights + bias
         return logits / repeats
 
-    def tried(strength: float, self_training: bool = False) -> tuple[np.ndarray, Validated]:
-        """Returns the cross-entropy of each image, [N], and the outcome, in which `halved` is not
-        yet filled in.
-        """
+    def tried(strength: float, self_training: bool = False) -> Validated:
+        """Returns the outcome, in which `halved` is not yet filled in."""
         logits = held_out(strength, self_training)
         choices, truth = kind.choices(logits, examples.labels)
         temperature = fitted_temperature(choices, truth)
         shares = probabilities(choices, temperature)[np.arange(len(truth)), truth]
         losses = -np.log(np.maximum(shares, 1e-12)).reshape(len(strata), -1).mean(1)
-        return losses, Validated(
-            strength, self_training, logits, logits, temperature, len(divisions[0]), repeats
+        return Validated(
+            strength, self_training, logits, losses, logits, temperature, len(divisions[0]), repeats
         )
 
     with threadpool_limits(1 if len(strata) <= FEW else None):
@@ -199,16 +213,16 @@ def validate(
             usual = trial if strength == USUAL else usual
             best, worse = (
                 (trial, 0)
-                if best is None or trial[0].mean() < best[0].mean()
+                if best is None or trial.losses.mean() < best.losses.mean()
                 else (best, worse + 1)
             )
             if worse == _WORSE and usual:
                 break
         progress(len(STRENGTHS), total)
-        losses, chosen = best if _clearly_less(best[0], usual[0]) else usual
+        chosen = best if _clearly_less(best.losses, usual.losses) else usual
         if space.unlabelled is not None:
             trial = tried(chosen.strength, self_training=True)
-            chosen = trial[1] if _clearly_less(trial[0], losses) else chosen
+            chosen = trial if _clearly_less(trial.losses, chosen.losses) else chosen
         progress(len(STRENGTHS) + 1, total)
         return chosen._replace(halved=held_out(chosen.strength, chosen.self_training, 0.5))
 
@@ -264,6 +278,9 @@ class _Space:
     """Standardized features, divided by sqrt(D), in the coordinates in which the regression is
     solved.
 
+    Those of several encoders are standardized for each, and all encoders have the same mean square:
+    none counts more because its features are larger or more.
+
     With fewer examples than features they are projected onto the span of the examples. That changes
     nothing, since the weights of a regularized regression are a combination of the examples, and is
     quicker. With unlabelled examples they are projected onto the first principal components.
@@ -273,10 +290,19 @@ class _Space:
       unlabelled: of the unlabelled ones, [M, R]; None without them.
     """
 
-    def __init__(self, features: np.ndarray, unlabelled: np.ndarray | None):
+    def __init__(self, examples: LabelledFeatures):
+        features = examples.features
+        unlabelled = examples.unlabelled
         every = features if unlabelled is None else np.concatenate([features, unlabelled])
-        self._mean, scale = folds.standardized(every)
-        self._scale = scale * np.sqrt(features.shape[1])
+        widths = examples.widths or (features.shape[1],)
+        means = []
+        scales = []
+        for block in np.split(every, np.cumsum(widths[:-1]), 1):
+            mean, scale = folds.standardized(block)
+            means.append(mean)
+            scales.append(scale * np.sqrt(block.shape[1] * len(widths)))
+        self._mean = np.concatenate(means)
+        self._scale = np.concatenate(scales)
         self._axes = None
         self.unlabelled = None
         if unlabelled is None and len(features) >= features.shape[1]:

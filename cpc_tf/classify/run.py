@@ -15,10 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from cpc_tf.classify import choice as comparison
 from cpc_tf.classify import folds, logistic, random_sample
-from cpc_tf.classify.accuracy import Accuracy, judge
+from cpc_tf.classify.accuracy import Accuracy
+from cpc_tf.classify.advice import another_encoder
+from cpc_tf.classify.choice import Choice, candidates, choose
 from cpc_tf.classify.config import BALANCED, ClassifyConfig
-from cpc_tf.classify.logistic import LabelledFeatures
+from cpc_tf.classify.logistic import Forecast, LabelledFeatures
 from cpc_tf.core.progress import Progress, waiting_for
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import listed
@@ -26,8 +29,10 @@ from cpc_tf.data import catalog, folder
 from cpc_tf.data.pool import open_pool, open_rest
 from cpc_tf.data.source import Source, restricted
 from cpc_tf.encoders import feature_cache
+from cpc_tf.encoders.card import parted
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.features import Encoder
+from cpc_tf.encoders.side_by_side import joined, open_encoders
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.evaluation.predictions import PREDICTIONS, predictions_csv
@@ -60,23 +65,26 @@ def learn(config: ClassifyConfig, workdir: Workdir | None, tell: Tell) -> dict[s
         # Whether these teach the classifier is said when it is known, see `described`.
         source.about = source.about._replace(notes=(*source.about.notes, bare), bare="")
     tell(catalog.summarized(config.data, [catalog.summary_of("split", config.data.split, source)]))
-    encoder = Encoder(config.encoder, config.seed, config.image_size, config.endpoint)
-    source.intensity_range = encoder.intensity_range or source.intensity_range
-    tell(f"features: {encoder.what}")
+    encoders = open_encoders(config.encoder, config.seed, config.image_size, config.endpoint)
+    together = joined(encoders)
+    source.intensity_range = together.intensity_range or source.intensity_range
+    tell(f"features: {together.what}")
     kind = label_kinds.of(source.multi_label)
-    features = _encoded(encoder, source, config.batch_size)
-    examples = LabelledFeatures(features, source.labels(), source.groups(), len(source.class_names))
     pool = _unlabelled(config, source, kind)
-    if pool:
-        examples = examples._replace(unlabelled=_encoded(encoder, pool, config.batch_size))
-    accepted = (
-        source.accepted()
-        if isinstance(source, folder.FolderSource)
-        else np.zeros(len(features), bool)
-    )
+    accepted = np.zeros(source.num_examples, bool)
+    if isinstance(source, folder.FolderSource):
+        accepted = source.accepted()
+    each = []
+    for encoder in encoders:
+        features = _encoded(encoder, source, config.batch_size)
+        examples = LabelledFeatures(
+            features, source.labels(), source.groups(), len(source.class_names)
+        )
+        if pool:
+            examples = examples._replace(unlabelled=_encoded(encoder, pool, config.batch_size))
+        each.append(by_people(examples, accepted, config, kind))
     person = np.flatnonzero(~accepted)
-    taught = by_people(examples, accepted, config, kind)
-    result, classifier, predictions = _learned(config, source, encoder, taught, kind, person)
+    choice, result, classifier, predictions = _learned(config, source, encoders, each, kind, person)
     if accepted.any():
         result["accepted_guesses"] = int(accepted.sum())
     for line in described(result, config):
@@ -86,7 +94,7 @@ def learn(config: ClassifyConfig, workdir: Workdir | None, tell: Tell) -> dict[s
 
         with _clocked("label curve") as advance:
             result["curve"] = label_curve(
-                config, restricted(source, person), taught, kind, workdir, advance
+                config, restricted(source, person), choice.candidate, kind, workdir, advance
             )
         tell(f"{workdir.path}/curve.png: the accuracy by the number of labels")
     return _write(workdir, result, classifier, predictions) if workdir else result
@@ -189,20 +197,30 @@ def _encoded(encoder: Encoder, source: Source, batch_size: int) -> np.ndarray:
 def _learned(
     config: ClassifyConfig,
     source: Source,
-    encoder: Encoder,
-    examples: LabelledFeatures,
+    encoders: Sequence[Encoder],
+    each: Sequence[LabelledFeatures],
     kind: LabelKind,
     rows: np.ndarray,
-) -> tuple[dict[str, Any], logistic.Linear, str]:
-    """Returns the content of result.json, the classifier of all labels of people, and the content
-    of predictions.csv.
+) -> tuple[Choice, dict[str, Any], logistic.Linear, str]:
+    """Returns the choice among the encoders, the content of result.json, the classifier of all
+    labels of people, and the content of predictions.csv.
 
-    `rows` are the examples among the images of the source.
+    `each` has the examples by each encoder; `rows` are the examples among the images of the source.
     """
     # Cross-validate.
     balanced = config.class_weights == BALANCED
     with _clocked("cross-validation") as advance:
-        judged = judge(examples, kind, _drawn(source, rows), balanced, config.seed, advance)
+        choice = choose(
+            candidates(encoders, each),
+            encoders[0],
+            kind,
+            _drawn(source, rows),
+            balanced,
+            config.seed,
+            advance,
+        )
+    encoder, examples = choice.candidate
+    judged = choice.accuracy
 
     # Train on all labels, as it turned out to be best.
     with waiting_for("the classifier of all labels"):
@@ -216,7 +234,7 @@ def _learned(
     # Say what it is.
     count = len(examples.features)
     result: dict[str, Any] = {
-        "encoder": config.encoder,
+        "encoder": encoder.path if len(encoders) > 1 else config.encoder,
         "identity": encoder.identity.to_json(),
         "dataset": config.data.origin,
         "num_classes": examples.classes,
@@ -228,8 +246,10 @@ def _learned(
     }
     if source.multi_label:
         result["multi_label"] = True
+    if len(encoders) > 1:
+        result["encoders"] = [compared._asdict() for compared in choice.compared]
     if judged is None:
-        return result, classifier, ""
+        return choice, result, classifier, ""
 
     # Say what it is worth.
     validated = judged.validated
@@ -259,10 +279,11 @@ def _learned(
         }
     if kind is label_kinds.SINGLE_LABEL:
         halved = validated.halved[tested]
-        told = logistic.forecast(guesses(logits) == labels, guesses(halved) == labels)
-        result["forecast"] = {**told._asdict(), "tells": told.tells}
+        forecast = logistic.forecast(guesses(logits) == labels, guesses(halved) == labels)
+        result["forecast"] = {**forecast._asdict(), "tells": forecast.tells}
     tested_names = [name for name, is_tested in zip(names, tested) if is_tested]
     return (
+        choice,
         result,
         classifier,
         predictions_csv(tested_names, logits, labels, source.class_names, kind),
@@ -304,6 +325,10 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
             f"{accepted:,} accepted guesses (by=model) count as images without labels: they say"
             f" what a classifier of the {labels:,} labels by people believed already"
         )
+    if compared := result.get("encoders"):
+        yield from comparison.described(compared, kind)
+    elif compared is not None:
+        yield f"too few labels to choose an encoder: the first is taken, {result['encoder']}"
     if "cross_validation" not in result:
         yield (
             f"accuracy: not measured, since most classes have fewer than {folds.LEAST} images, or"
@@ -357,14 +382,16 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
             )
         else:
             yield f"the gain from {2 * labels:,} labels cannot be estimated from {labels:,}"
-    if labels >= FINE_TUNING_PAYS and config.encoder != PIXELS:
+        doubled = Forecast(*(forecast[name] for name in Forecast._fields))
+        yield from another_encoder(result, doubled, labels, config.encoder)
+    if labels >= FINE_TUNING_PAYS and parted(result["encoder"]) == [result["encoder"]] != [PIXELS]:
         data = " ".join(
             f"--{name}={shlex.quote(value)}"
             for name, value in (("labelled", config.data.labelled), ("labels", config.data.labels))
             if value
         )
         command = (
-            f"cpc-tf efficient --encoder={shlex.quote(config.encoder)} {data}"
+            f"cpc-tf efficient --encoder={shlex.quote(result['encoder'])} {data}"
             " --workdir=runs/mine/efficient"
         )
         yield (

@@ -16,7 +16,7 @@ PICTURES = (
 
 _LONGEST_VALUE = 4096  # characters, as of a path
 _SHOWN_VALUE = 80
-_SHOWN_WORD = 110
+_SHOWN_WORD = 180
 _SHOWN_LINE = 900
 # of a list of files
 _SHOWN_NAMES = 20

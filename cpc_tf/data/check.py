@@ -72,8 +72,8 @@ def usable(table: Table, rows: Sequence[int], sixteen_bit: str = RANGE) -> Usabl
     """
     names = table.names[rows].tolist()
     flag = table.flag
-    found = look(table, rows)
-    broken, huge = (np.flatnonzero(found[:, STATE] == state) for state in (BROKEN, HUGE))
+    findings = look(table, rows)
+    broken, huge = (np.flatnonzero(findings[:, STATE] == state) for state in (BROKEN, HUGE))
     described = [names[i] for i in broken]
     for place, i in enumerate(broken[:_DESCRIBED]):
         described[place] += f" ({walk.kind_of_file(table.paths[rows[i]])})"
@@ -83,13 +83,13 @@ def usable(table: Table, rows: Sequence[int], sixteen_bit: str = RANGE) -> Usabl
     leave_out(
         flag, [names[i] for i in huge], f"{len(rows)} files", problem, "remove or shrink them"
     )
-    if several := int(found[:, SEVERAL].sum()):
+    if several := int(findings[:, SEVERAL].sum()):
         message = "%s: %d of %d files have several frames or pages, of which the first is used"
         logging.warning(message, table.root, several, len(rows))
-    sound = np.flatnonzero(found[:, STATE] == SOUND)
-    deep = int(found[:, DEEP].sum())
+    sound = np.flatnonzero(findings[:, STATE] == SOUND)
+    deep = int(findings[:, DEEP].sum())
     intensity_range = _range_of(table, sixteen_bit, deep, len(sound))
-    sizes = found[sound, HEIGHT : ORIENTATION + 1].astype(np.int32)
+    sizes = findings[sound, HEIGHT : ORIENTATION + 1].astype(np.int32)
     return Usable([rows[place] for place in sound], intensity_range, sizes)
 
 

@@ -362,8 +362,8 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
         tidy = _tidied(row)
         return exact.find(path, row) or exact.find(path, tidy) or alike().find(path, tidy)
 
-    found = {row: find(row) for row in table.classes}
-    above = dict.fromkeys(place.above for place in found.values() if place)
+    place_of = {row: find(row) for row in table.classes}
+    above = dict.fromkeys(place.above for place in place_of.values() if place)
     folders = _Folders.look_up(above, root, path) if root else _Folders()
 
     # What the table says of each image.
@@ -373,10 +373,10 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
     groups = {}
     picture_of = {}
     for row, labels in table.classes.items():
-        if found[row] is None or found[row].above in folders.refused:
+        if place_of[row] is None or place_of[row].above in folders.refused:
             absent.append(row)
             continue
-        name = found[row].picture
+        name = place_of[row].picture
         content = labels, table.groups.get(row, "")
         if content_of.setdefault(name, content) != content:
             raise ConfigError(
@@ -494,9 +494,9 @@ def _columns_of(path, lines):
         there.
         """
         for names_of_set in usual:
-            found = [place for place, title in enumerate(titles) if title in names_of_set]
-            if found:
-                return found
+            columns = [place for place, title in enumerate(titles) if title in names_of_set]
+            if columns:
+                return columns
         return []
 
     delimiters = _DELIMITERS

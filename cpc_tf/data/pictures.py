@@ -219,10 +219,10 @@ def _pixels(image: np.ndarray | Image.Image) -> np.ndarray:
 
 def batches(
     pictures: Pictures,
-    prepare: Callable[[tf.Tensor], tf.Tensor],
+    prepare: Callable[..., tf.Tensor],
     batch_size: int,
     *,
-    least_side: int = 0,
+    least_side: int | Sequence[int] = 0,
     intensity_range: IntensityRange | None = None,
     quiet: bool = False,
 ) -> Iterator[Batch]:
@@ -234,12 +234,13 @@ def batches(
     Args:
       pictures: files or arrays.
       prepare: image uint8 [H, W, 3] -> uint8 [...], of the same shape for all if `batch_size` is
-        not 1.
+        not 1. It gets the image as often as there are values of `least_side`.
       batch_size: sound images of a batch; the last may have fewer, even none.
       least_side, intensity_range: as in `decode.decode`; without a range, that of the images.
       quiet: whether not to warn, as others did.
     """
     intensity_range = intensity_range or pictures.intensity_range
+    sides = [least_side] if isinstance(least_side, int) else least_side
 
     def read(index: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         encoded = tf.io.read_file(path)
@@ -247,7 +248,8 @@ def batches(
         with tf.control_dependencies(
             [tf.debugging.assert_less(about.pixels, tf.cast(MAX_MEGAPIXELS * 1e6, tf.int64))]
         ):
-            return index, prepare(decode(encoded, least_side, intensity_range)), about.bits > 8
+            images = [decode(encoded, side, intensity_range) for side in sides]
+            return index, prepare(*images), about.bits > 8
 
     def arrays() -> Iterator[tuple[int, np.ndarray]]:
         return enumerate(map(_pixels, pictures.arrays))
@@ -256,7 +258,9 @@ def batches(
     if pictures.arrays:
         kinds = tf.TensorSpec([], tf.int64), tf.TensorSpec([None, None, 3], tf.uint8)
         indexed = tf.data.Dataset.from_generator(arrays, output_signature=kinds)
-        prepared = indexed.map(lambda index, image: (index, prepare(image), False), **parallel)
+        prepared = indexed.map(
+            lambda index, image: (index, prepare(*[image] * len(sides)), False), **parallel
+        )
     elif pictures.paths:
         paths = [pictures.paths[i] for i in pictures.read]
         files = tf.data.Dataset.from_tensor_slices(

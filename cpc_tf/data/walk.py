@@ -254,11 +254,11 @@ def _leads_out(link, top):
 
 def _files_within(path, name, extensions):
     """Returns the files at any depth of a folder that have one of the extensions, below `name`."""
-    found = []
+    paths = []
     for folder, _, file_names in os.walk(path) if _is_local(path) else tf.io.gfile.walk(path):
         below = f"{name}/{folder[len(path) :].strip('/')}".rstrip("/")
-        found += [f"{below}/{file}" for file in file_names if extension(file) in extensions]
-    return found
+        paths += [f"{below}/{file}" for file in file_names if extension(file) in extensions]
+    return paths
 
 
 class _BucketEntry(NamedTuple):

@@ -28,7 +28,7 @@ from cpc_tf.core.settings import (
     width,
 )
 from cpc_tf.data.config import DataConfig
-from cpc_tf.encoders.networks import NETWORKS
+from cpc_tf.encoders.networks import OWN, check_network
 from cpc_tf.encoders.released import MODULE
 from cpc_tf.training.config import (
     ONLY_PRETRAINING,
@@ -51,7 +51,8 @@ class BackboneConfig(Settings):
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     backbone: str = setting(
-        "resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS)
+        "resnet50",
+        f"Architecture of the encoder if --encoder=random: {OWN}; or keras:NAME",
     )
     backbone_endpoint: str = setting(
         "feature_map",
@@ -75,6 +76,9 @@ class BackboneConfig(Settings):
         False,
         "Recompute the encoder's activations in the backward pass: less memory, a third more time",
     )
+
+    def check(self):
+        check_network(self.backbone, "backbone")
 
 
 @dataclasses.dataclass(frozen=True)

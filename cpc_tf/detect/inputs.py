@@ -276,7 +276,7 @@ def origins(
       data: what it learns from and is tested on.
       sizes: of the training images and their objects.
     """
-    found = [
+    rows = [
         Origin(
             flag, source.about.split or asked, f"{source.num_examples} images, {objects} objects"
         )
@@ -286,7 +286,7 @@ def origins(
         )
     ]
     if drawn := [note for note in data.test_source.about.notes if "drawn" in note]:
-        found[1] = found[1]._replace(source=f"{found[1].source}; {drawn[0]}")
+        rows[1] = rows[1]._replace(source=f"{rows[1].source}; {drawn[0]}")
     shown = config.canvas.test_area * config.canvas.area_scale
     pictures = f"{data.source.num_examples} images"
     side = 100 * np.median(relative_sizes(sizes))
@@ -312,8 +312,8 @@ def origins(
         value = values[name]
         if value and name in sources:
             text = f"{value:g}" if isinstance(value, float) else str(value)
-            found.append(Origin(name, text, sources[name]))
-    return found
+            rows.append(Origin(name, text, sources[name]))
+    return rows
 
 
 def table(rows: Sequence[Origin]) -> str:

@@ -400,11 +400,11 @@ def best_score(result: Mapping[str, Any]) -> str:
         f"{best['right']:,} of {best['boxes']:,} boxes right (precision"
         f" {100 * best['precision']:.1f} %)"
     )
-    found = (
+    recalled = (
         f"{best['right']:,} of {best['objects']:,} objects found (recall"
         f" {100 * best['recall']:.1f} %)"
     )
-    return f"best F1 with boxes of a score of {best['score']:g} or more: {precise}, {found}"
+    return f"best F1 with boxes of a score of {best['score']:g} or more: {precise}, {recalled}"
 
 
 def tested_on(result: Mapping[str, Any]) -> str:

@@ -132,8 +132,8 @@ def relabelled(
       predicted: their classes, int64 [N].
     """
     keys = [*source.identities()]
-    known = source.labels()
-    label_of = {keys[index]: known[index] for index in labels.chosen}
+    true_labels = source.labels()
+    label_of = {keys[index]: true_labels[index] for index in labels.chosen}
     held_out = set()
     if labels.held_out is not None:
         held_out = {keys[index] for index in labels.held_out}

@@ -24,7 +24,7 @@ from cpc_tf.data.views import RandomSizedCrop
 from cpc_tf.efficient.classifier import ENCODED, FROZEN
 from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
 from cpc_tf.efficient.propagation import with_unlabelled
-from cpc_tf.encoders.card import EncoderName, find_card
+from cpc_tf.encoders.card import EncoderName
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.evaluation import label_kinds
@@ -166,7 +166,7 @@ def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:
     """Returns the settings with the sizes of images, and a line on those that were not given."""
     name = EncoderName.parse(config.classifier.encoder)
     images = config.images
-    card = find_card(name.module) if name.module else None
+    card = name.find_card()
     usual, side = (card.geometry.resize, card.geometry.image_size) if card else PAPERS_SIZES
     image_size = images.image_size or min(side, images.resize or side)
     resize = max(image_size, round(image_size * usual / side))

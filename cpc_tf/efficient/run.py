@@ -189,9 +189,9 @@ def prepare(
     if taught is not None:
         source, learned = relabelled(source, labels, unlabelled, taught)
         unlabelled = None
-        known = len(labels.chosen)
+        num_labels = len(labels.chosen)
         taught_line = (
-            f"self-training, anew on {source.num_examples} images: {known} labels, the others"
+            f"self-training, anew on {source.num_examples} images: {num_labels} labels, the others"
             " predicted"
         )
     guess = loss_of_guessing(source.labels()[learned.chosen])

@@ -13,10 +13,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.core.settings import ConfigError, Settings, flatten
+from cpc_tf.core.settings import ConfigError, Settings, flatten, parted_names
 from cpc_tf.core.texts import shown, wrong_text
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders.config import LABELS, PIXELS, EncoderConfig
+from cpc_tf.encoders.config import LABELS, PIXELS, UNKNOWN, EncoderConfig
+from cpc_tf.encoders.keras_hub import KERAS_HUB, directory_of_preset
+from cpc_tf.encoders.networks import KERAS, NETWORKS, check_network
 from cpc_tf.encoders.released import NAMES, directory_of
 
 
@@ -347,6 +349,29 @@ COPY = "random:"
 GRAPH = "graph:"
 _OF_RANGES = {f"{name}:": name for name in RANGES}
 _KERAS_FILES = (".keras", ".h5", ".hdf5")
+_KERAS_WEIGHTS = (".h5", ".hdf5")
+# What the weights of Keras Applications learned from.
+_IMAGENET = Training(dataset="imagenet2012", num_train_labels=1_281_167, label_fraction=1.0)
+
+
+def parted(text: str) -> list[str]:
+    """Returns the encoders that a value of --encoder names: 'A,B' are two, a path that exists is
+    one.
+    """
+    prefix, _, path = text.rpartition(":")
+    if "," not in prefix and os.path.exists(path):
+        return [text]
+    return [name.strip() for name in parted_names(text)]
+
+
+def refuse_several(text: str) -> None:
+    """Raises ConfigError if a value of --encoder names several encoders."""
+    if len(parted(text)) > 1:
+        raise ConfigError(
+            "encoder",
+            shown(text),
+            "names several encoders, which classify, label and embed alone take; name one",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -356,11 +381,14 @@ class EncoderName:
     Attributes:
       text: as given.
       kind: PIXELS: no encoder; the supervised baseline. NEW: a network of --backbone with new
-        weights. COPY: an untrained copy of one of our modules. MODULE: a TF-Hub module; one of ours
-        becomes a network, which computes in --precision. GRAPH: a TF-Hub module as its SavedModel,
-        which computes as it was exported.
+        weights. COPY: an untrained copy of one of our modules, or of KERAS. MODULE: a TF-Hub
+        module; one of ours becomes a network, which computes in --precision. GRAPH: a TF-Hub
+        module as its SavedModel, which computes as it was exported. KERAS: a network of Keras
+        Applications with its weights.
       module: directory or handle, '' if there is none. A released module, which has a name, gets
-        its directory.
+        its directory, and a preset of KerasHub that of its SavedModel. Of KERAS the file of the
+        weights, '' if they are those of Keras.
+      network: of KERAS, or of its copy: its name in NETWORKS.
       pixels: the range of pixels that it takes, a key of RANGES that is written before it; '' if
         none is: [0, 1].
     """
@@ -369,14 +397,22 @@ class EncoderName:
     kind: str
     module: str = ""
     pixels: str = ""
+    network: str = ""
 
     @classmethod
     def parse(cls, text: str) -> EncoderName:
-        """Parses a value of --encoder. Raises ConfigError if it is empty or a Keras file: building
-        one can run code.
+        """Parses a value of --encoder. A preset of KerasHub is exported at its first use.
+
+        Raises:
+          ConfigError: it is empty, names several encoders, there is no network of that name in
+            Keras Applications, it is a Keras file, since building one can run code, or a preset
+            that cannot be had.
         """
         if text in (PIXELS, NEW):
             return cls(text, text)
+        refuse_several(text)
+        if text.startswith(KERAS_HUB):
+            return cls(text, MODULE, directory_of_preset(text.removeprefix(KERAS_HUB)), UNIT)
         before = next(
             (prefix for prefix in (COPY, GRAPH, *_OF_RANGES) if text.startswith(prefix)), ""
         )
@@ -385,6 +421,8 @@ class EncoderName:
         if not module:
             example = f"--encoder={text}runs/photos/small/hub"
             raise ConfigError(f"--encoder={text} is empty: name a TF-Hub module, e.g. {example}")
+        if module.startswith(KERAS):
+            return cls._of_keras(text, before, module)
         if module.endswith(_KERAS_FILES):
             raise ConfigError(
                 "encoder",
@@ -394,6 +432,38 @@ class EncoderName:
             )
         return cls(text, kind, directory_of(module), _OF_RANGES.get(before, ""))
 
+    @classmethod
+    def _of_keras(cls, text: str, before: str, module: str) -> EncoderName:
+        """Parses 'keras:NAME' or 'keras:NAME:FILE', which may have 'random:' before it."""
+        name, _, file = module.removeprefix(KERAS).partition(":")
+        check_network(KERAS + name, "encoder", text)
+        if before in _OF_RANGES:
+            raise ConfigError(
+                "encoder", shown(text), f"the range of keras:{name} is known; leave out {before}"
+            )
+        if before == GRAPH or (before == COPY and file):
+            excess = before if before == GRAPH else f":{file}"
+            raise ConfigError(
+                "encoder", shown(text), f"keras:{name} is built from its name; leave out {excess}"
+            )
+        file = os.path.expanduser(file)
+        if file and not file.endswith(_KERAS_WEIGHTS):
+            raise ConfigError(
+                "encoder",
+                shown(text),
+                "the file must end with .h5, as model.save_weights('NAME.weights.h5') writes it",
+            )
+        if file and not os.path.isfile(file):
+            raise ConfigError("encoder", shown(text), "there is no such file of weights")
+        return cls(text, before or KERAS, file, network=KERAS + name)
+
+    @property
+    def title(self) -> str:
+        """The module for results: see `module_name`."""
+        if not self.network:
+            return module_name(self.module)
+        return ":".join(filter(None, [self.network, os.path.basename(self.module)]))
+
     @property
     def is_new(self) -> bool:
         """Whether it starts with random weights."""
@@ -401,4 +471,22 @@ class EncoderName:
 
     def card(self, otherwise: str = "") -> EncoderCard:
         """Returns the card of its module; see `read_card`."""
-        return read_card(self.module, otherwise)
+        return self._keras_card() if self.network else read_card(self.module, otherwise)
+
+    def find_card(self, image_size: int = 0) -> EncoderCard | None:
+        """Returns the card of its module, or None if it has none; see `find_card`.
+
+        A network of Keras gets one, of images of `image_size` px; 0: of its own size.
+        """
+        if self.network:
+            return self._keras_card(image_size)
+        if self.kind == COPY:
+            return self.card("--encoder=random --backbone=NAME is a new network")
+        return find_card(self.module) if self.module else None
+
+    def _keras_card(self, image_size: int = 0) -> EncoderCard:
+        """Returns the card of a network of Keras, which sees whole images."""
+        side = image_size or NETWORKS[self.network].side
+        geometry = GeometryConfig(resize=side, image_size=side, patch_size=side, patch_stride=side)
+        training = Training(objective=UNKNOWN) if self.module else _IMAGENET
+        return EncoderCard(EncoderConfig(encoder=self.network), geometry, training)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from cpc_tf.core.settings import ConfigError, Settings, setting
-from cpc_tf.encoders.networks import NETWORKS
+from cpc_tf.encoders.networks import NETWORKS, OWN, check_network
 
 # How an encoder was trained, beside the names of objectives: the values of `Identity.trained_by`.
 # 'OBJECTIVE+labels' is pre-trained, then fine-tuned on labels.
@@ -21,9 +21,8 @@ class EncoderConfig(Settings):
 
     encoder: str = setting(
         "resnet161",
-        "Architecture of the encoder",
+        f"Architecture of the encoder: {OWN}; or keras:NAME, a network of Keras Applications",
         source="Sec. 4.1",
-        choices=tuple(NETWORKS),
         compared=False,
     )
     norm: str = setting(
@@ -45,6 +44,7 @@ class EncoderConfig(Settings):
     )
 
     def check(self):
+        check_network(self.encoder, "encoder")
         entry = NETWORKS[self.encoder]
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

@@ -21,6 +21,7 @@ from cpc_tf.data import walk
 from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.pictures import Batch, Pictures
 from cpc_tf.encoders.features import Encoder
+from cpc_tf.encoders.side_by_side import SideBySide
 
 _FEATURES = "features.bin"  # float32, a row for each sound image of the index
 
@@ -29,18 +30,33 @@ class Cached(NamedTuple):
     """Features of files.
 
     Attributes:
-      features: float32 [M, D], a file of the cache, which may have rows of other images.
+      features: float32 [M, D], a file of the cache, which may have rows of other images; of several
+        encoders `Columns`.
       sound: indices of the images that can be read, ascending.
       rows: int64 [N]: the row of each of these.
       broken: {index of an image: why it cannot be read}.
       made: how many were not in the cache.
     """
 
-    features: np.ndarray
+    features: np.ndarray | Columns
     sound: list[int]
     rows: np.ndarray
     broken: dict[int, str]
     made: int
+
+
+class Columns(NamedTuple):
+    """Features [N, D] of several encoders, one after the other, which are read when rows are taken.
+
+    Attributes:
+      parts: of each encoder its features float32 [M, d], and the row of each image, int64 [N].
+    """
+
+    parts: list[tuple[np.ndarray, np.ndarray]]
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        """Returns some of the images, float32 [n, D]."""
+        return np.concatenate([features[of_image[rows]] for features, of_image in self.parts], 1)
 
 
 def encoded(
@@ -52,7 +68,8 @@ def encoded(
 ) -> Cached:
     """Returns the features of files in a folder; those that are not in the cache are computed.
 
-    The memory does not grow with the number of images.
+    Those of encoders side by side are kept for each encoder. The memory does not grow with the
+    number of images.
 
     Args:
       encoder: whose features.
@@ -65,6 +82,11 @@ def encoded(
       ConfigError: the encoder gives features that are not finite.
       NotWritten: the cache cannot be written.
     """
+    if isinstance(encoder, SideBySide):
+        each = []
+        for one in encoder.encoders:
+            each.append(encoded(one, root, paths, intensity_range, batch_size))
+        return side_by_side(each)
     cache = _folder(encoder, root, intensity_range)
     names = [os.path.relpath(os.fsdecode(path), root) for path in paths]
     stats = walk.stats("", paths).tolist()
@@ -105,6 +127,20 @@ def encoded(
         shape = (max(rows) + 1, width)
         features = np.memmap(f"{cache}/{_FEATURES}", np.float32, "r", shape=shape)
     return Cached(features, sound, np.array(rows, np.int64), broken, len(missing))
+
+
+def side_by_side(each: Sequence[Cached]) -> Cached:
+    """Returns features of the same files by several encoders as one."""
+    if len(each) == 1:
+        return each[0]
+    sound = sorted(set.intersection(*(set(cached.sound) for cached in each)))
+    broken = {}
+    parts = []
+    for cached in each:
+        broken |= cached.broken
+        parts.append((cached.features, cached.rows[np.isin(cached.sound, sound)]))
+    made = max(cached.made for cached in each)
+    return Cached(Columns(parts), sound, np.arange(len(sound)), broken, made)
 
 
 def _folder(encoder: Encoder, root: str, intensity_range: IntensityRange | None) -> str:

@@ -26,12 +26,13 @@ from cpc_tf.data.config import SQUASH, GeometryConfig, ImageConfig
 from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.pictures import Batch, Images, Pictures
 from cpc_tf.data.source import Source
-from cpc_tf.encoders.card import COPY, NEW, EncoderCard, EncoderName, Identity, find_card
+from cpc_tf.encoders.card import NEW, EncoderCard, EncoderName, Identity
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.network import patch_grid
 
-_BATCH = 64  # images
+BATCH = 64  # images
+_SIDE = 224  # of images for an encoder that has no size of its own, px
 _THUMBNAIL = 16  # side of the images whose pixels are features, px
 
 
@@ -51,11 +52,12 @@ class Encoder:
 
     Args:
       path: directory of a module that `cpc-tf export` wrote, or of another TF-Hub module of images,
-        or the name of one that comes with the code, such as imagenette_128px; random:MODULE is an
-        untrained copy, pixels are those of small images.
+        the name of one that comes with the code, such as imagenette_128px, or keras:NAME or
+        keras:NAME:FILE, a network of Keras Applications; random:MODULE is an untrained copy, pixels
+        are those of small images.
       seed: of an untrained copy.
-      image_size: side of the images for a third-party module and for pixels, px; others come with
-        their own sizes.
+      image_size: side of the images, px; 0: that of the encoder, 224 of a third-party module and
+        of pixels. Ours are for their own size alone.
       endpoint: which output; '': the feature map of ours, the default output of a third-party
         module.
 
@@ -78,7 +80,7 @@ class Encoder:
         self,
         path: str | os.PathLike[str],
         seed: int = 0,
-        image_size: int = 224,
+        image_size: int = 0,
         endpoint: str = "",
     ):
         self.path = os.path.expanduser(os.fspath(path))
@@ -88,11 +90,10 @@ class Encoder:
         name = _named(self.path)
 
         # How images are seen.
-        self.card: EncoderCard | None = None
-        if name.module:
-            self.card = name.card() if name.kind == COPY else find_card(name.module)
+        self.card: EncoderCard | None = name.find_card(image_size)
+        side = image_size or _SIDE
         self.geometry: ImageConfig | GeometryConfig = ImageConfig(
-            resize=image_size, image_size=image_size, resize_mode=SQUASH
+            resize=side, image_size=side, resize_mode=SQUASH
         )
         self.intensity_range: IntensityRange | None = None
         self._is_grey = False
@@ -111,7 +112,8 @@ class Encoder:
             self.identity = Identity(trained_by=PIXELS)
             self.what = f"the pixels of images of {_THUMBNAIL} x {_THUMBNAIL} px"
         else:
-            endpoint = endpoint or ("feature_map" if self.card else "")
+            if not endpoint and self.card:
+                endpoint = "features" if name.network else "feature_map"
             # A whole image is one patch.
             loaded = load_patch_encoder(self.path, seed, side, endpoint=endpoint)
             self._vectors = loaded.vectors
@@ -128,6 +130,14 @@ class Encoder:
         stamp = _stamp(name.module)
         self.digest = f"{self.path} {stamp} {endpoint} {seed} {self.what} {tf.__version__}"
         self._compiled = _compiled(self.encode, side)
+
+    @property
+    def parameters(self) -> int:
+        """The number of all its values, trained or not."""
+        variables = []
+        for each in self.held:
+            variables += [each] if isinstance(each, tf.Variable) else each.variables
+        return sum(int(np.prod(variable.shape)) for variable in variables)
 
     def __repr__(self) -> str:
         return f"Encoder({self.path!r}): {self.what}"
@@ -158,7 +168,7 @@ class Encoder:
     def steps(
         self,
         pictures: Pictures,
-        batch_size: int = _BATCH,
+        batch_size: int = BATCH,
         intensity_range: IntensityRange | None = None,
     ) -> Iterator[tuple[Batch, np.ndarray]]:
         """Yields batches of images with the features of the sound ones, float32 [n, D].
@@ -233,7 +243,15 @@ class Encoder:
             >>> nearest.name.partition("/")[0], nearest.similarity >= second.similarity
             ('red', True)
         """
-        return self._of_all(files.find(pictures), self.encode_batch)
+        images = files.find(pictures)
+        return _of_all(images, self.steps(images))
+
+    def comparable(self, features: np.ndarray, of_all: np.ndarray) -> np.ndarray:
+        """Returns features [N, D] scaled for cosines, given those of all images; of one encoder as
+        they are.
+        """
+        del of_all
+        return features
 
     def patches(self, pictures: Images) -> np.ndarray:
         """Returns the latents of each patch of the grid that is laid on an image; an example is at
@@ -252,7 +270,9 @@ class Encoder:
                 f"{self.path}: a third-party module, which has no patches; features() has its"
                 " output"
             )
-        return self._of_all(files.find(pictures), lambda images: self._grids(images).numpy())
+        images = files.find(pictures)
+        grids = self._steps(images, lambda prepared: self._grids(prepared).numpy())
+        return _of_all(images, grids)
 
     def neighbours(self, query: Images, pictures: Images, count: int = 5) -> list[list[Neighbour]]:
         """Returns, for each image of a query, the most similar other ones, the nearest first; see
@@ -272,8 +292,10 @@ class Encoder:
 
         gallery = files.find(pictures)
         queries = files.find(query)
-        of_queries = self._of_all(queries, self.encode_batch)
-        of_gallery = self._of_all(gallery, self.encode_batch)
+        of_queries = _of_all(queries, self.steps(queries))
+        of_gallery = _of_all(gallery, self.steps(gallery))
+        of_queries = self.comparable(of_queries, of_gallery)
+        of_gallery = self.comparable(of_gallery, of_gallery)
         near = nearest_others(of_queries, of_gallery, count, queries.places, gallery.places)
         return [[Neighbour(i, gallery.names[i], cosine) for i, cosine in row] for row in near]
 
@@ -295,13 +317,13 @@ class Encoder:
         self,
         pictures: Pictures,
         encode: Callable[[np.ndarray], np.ndarray],
-        batch_size: int = _BATCH,
+        batch_size: int = BATCH,
         intensity_range: IntensityRange | None = None,
     ) -> Iterator[tuple[Batch, np.ndarray]]:
         least_side = self.geometry.resize
-        known = self.intensity_range or intensity_range
+        values_range = self.intensity_range or intensity_range
         batches = files.batches(
-            pictures, self.prepare, batch_size, least_side=least_side, intensity_range=known
+            pictures, self.prepare, batch_size, least_side=least_side, intensity_range=values_range
         )
         for batch in batches:
             if len(batch.indices):
@@ -309,36 +331,17 @@ class Encoder:
             else:
                 yield batch, np.zeros([0, 0], np.float32)
 
-    def _of_all(self, pictures: Pictures, encode: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Returns what is encoded of images. Raises ConfigError if one is broken."""
-        blocks = []
-        for batch, features in self._steps(pictures, encode):
-            for index, why in batch.broken.items():
-                raise ConfigError(
-                    f"{pictures.names[index]}: {why}; cpc_tf.embed leaves such images out"
-                )
-            blocks.append(features)
-        return np.concatenate(blocks)
 
-
-def load_encoder(path: str | os.PathLike[str]) -> Encoder:
-    """Loads an encoder that `pretrain` or `cpc-tf export` wrote, or another TF-Hub module of
-    images.
-
-    Args:
-      path: directory of the module, or the name of one that comes with the code, such as
-        'imagenette_128px'.
-
-    Raises:
-      ConfigError: there is no such module.
-
-    Example:
-
-        >>> import cpc_tf
-        >>> cpc_tf.load_encoder("imagenette_128px").card.geometry.image_size
-        128
-    """
-    return Encoder(path)
+def _of_all(pictures: Pictures, steps: Iterator[tuple[Batch, np.ndarray]]) -> np.ndarray:
+    """Returns what was made of all images. Raises ConfigError if one is broken."""
+    blocks = []
+    for batch, features in steps:
+        for index, why in batch.broken.items():
+            raise ConfigError(
+                f"{pictures.names[index]}: {why}; cpc_tf.embed leaves such images out"
+            )
+        blocks.append(features)
+    return np.concatenate(blocks)
 
 
 def _named(path: str) -> EncoderName:
@@ -367,12 +370,15 @@ def _compiled(
 
 
 def _stamp(module: str) -> list[tuple[str, int, int]]:
-    """Returns names, sizes and times of the files of a module in a directory; of another handle
-    nothing.
+    """Returns names, sizes and times of the files of a module in a directory, or of a file of
+    weights; of another handle nothing.
     """
-    if not os.path.isdir(module):
+    if os.path.isfile(module):
+        files = [pathlib.Path(module)]
+    elif os.path.isdir(module):
+        files = sorted(path for path in pathlib.Path(module).rglob("*") if path.is_file())
+    else:
         return []
-    files = sorted(path for path in pathlib.Path(module).rglob("*") if path.is_file())
     return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
 

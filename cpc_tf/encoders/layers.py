@@ -317,13 +317,14 @@ class BatchNorm(keras.layers.BatchNormalization):
 
 
 def has_batch_norm(module: tf.Module, exchanging: bool = True) -> bool:
-    """Returns whether a layer or model has batch norm; `exchanging`: also ours, whose statistics
-    are all replicas'.
+    """Returns whether a layer or model has batch norm that takes statistics of batches;
+    `exchanging`: also ours, whose statistics are all replicas'.
     """
     norms = [
         each
         for each in (module, *module.submodules)
         if isinstance(each, keras.layers.BatchNormalization)
+        and not getattr(each, "keeps_statistics", False)
     ]
     return any(exchanging or not isinstance(each, BatchNorm) for each in norms)
 

@@ -4,6 +4,7 @@ feature maps.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -26,13 +27,11 @@ from cpc_tf.encoders.card import (
     EncoderName,
     Identity,
     Training,
-    find_card,
-    module_name,
 )
 from cpc_tf.encoders.config import PIXELS, UNKNOWN, UNTRAINED, EncoderConfig
 from cpc_tf.encoders.layers import has_batch_norm
 from cpc_tf.encoders.network import Network, encode_grid, make_encoder, patch_grid, pixel_grid
-from cpc_tf.encoders.networks import NETWORKS
+from cpc_tf.encoders.networks import IMAGENET, KERAS, NETWORKS
 from cpc_tf.encoders.third_party import LATENTS
 
 # Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D].
@@ -109,9 +108,10 @@ class LoadedEncoder(keras.layers.Layer):
     def identity(self) -> Identity:
         """The identity that it had before this run."""
         name, card, backbone, seed = self._origin
-        if card and not name.is_new:
-            return card.identity(name.module)
         counted = sum(int(np.prod(v.shape)) for v in self.trainable_variables)
+        if card and not name.is_new:
+            identity = card.identity(name.title)
+            return dataclasses.replace(identity, parameters=identity.parameters or counted)
         new = name.kind in (NEW, COPY)
         trained_by = UNTRAINED if new else UNKNOWN
         if name.kind == PIXELS:
@@ -124,7 +124,7 @@ class LoadedEncoder(keras.layers.Layer):
             architecture=architecture,
             seed=seed if new else None,
             parameters=counted or None,
-            module=module_name(name.module),
+            module=name.title,
         )
 
     def outputs(
@@ -365,10 +365,7 @@ def _card(name: EncoderName, signature: str) -> EncoderCard | None:
     """Returns the card of the module, if there is one. It is read first: a damaged one is refused
     before training.
     """
-    if name.kind == COPY:
-        card = name.card("--encoder=random --backbone=NAME is a new network")
-    else:
-        card = find_card(name.module) if name.module else None
+    card = name.find_card()
     if signature and (card or name.is_new):
         raise ConfigError(
             "signature",
@@ -403,6 +400,8 @@ def _open(
         return make_encoder(EncoderConfig(encoder=backbone, **options), precision)
     if name.kind == COPY:
         return make_encoder(card.encoder, precision)
+    if name.kind == KERAS:
+        return make_encoder(card.encoder, precision, name.module or IMAGENET)
     if card and name.kind != GRAPH:
         return with_values(card.encoder, saved_values(name.module, name.text), name.text, precision)
     if precision != "float32":
@@ -434,7 +433,8 @@ def with_values(
 ) -> Network:
     """Returns a network with these values; see `take_values`."""
     network = make_encoder(settings, precision)
-    third_party.trace(network, 32)
+    if not network.variables:
+        third_party.trace(network, 32)
     take_values(network, values, text)
     return network
 

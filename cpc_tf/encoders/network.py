@@ -68,13 +68,19 @@ class Network(keras.Model):
         """Images [N, H, W, 3] in [0, 1] -> features [N, feature_dim], float32, or `every`
         endpoint.
         """
-        found = self.endpoints(images, training)
-        return found if every else found["features"]
+        endpoints = self.endpoints(images, training)
+        return endpoints if every else endpoints["features"]
 
 
-def make_encoder(config: EncoderConfig, precision: str = "float32") -> Network:
-    """A new encoder; its variables are made at the first call."""
-    return pkgutil.resolve_name(NETWORKS[config.encoder].network)(config, precision)
+def make_encoder(
+    config: EncoderConfig, precision: str = "float32", keras_weights: str = ""
+) -> Network:
+    """A new encoder; its variables are made at the first call.
+
+    A network of Keras has them at once, new or from `keras_weights`: IMAGENET, or a file.
+    """
+    weights = {"weights": keras_weights} if keras_weights else {}
+    return pkgutil.resolve_name(NETWORKS[config.encoder].network)(config, precision, **weights)
 
 
 def restore_kernel_norms(network: Network) -> None:

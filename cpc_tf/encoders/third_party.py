@@ -89,14 +89,14 @@ def open_encoder(
             raise ConfigError(
                 flag, LATENTS, f"--encoder={text} is no module of ours, it has no patch grid"
             )
-        return _as_layer(module.patched, text, trainable)
+        return _as_layer(module.patched, text, trainable, side)
     if endpoint:
-        layer = _as_layer(module, text, trainable, arguments={"return_endpoints": True})
+        layer = _as_layer(module, text, trainable, side, arguments={"return_endpoints": True})
         # a module without endpoints may raise anything: its only output is used
         with contextlib.suppress(Exception):
             trace(layer, side)
             return layer
-    return _as_layer(module, text, trainable)
+    return _as_layer(module, text, trainable, side)
 
 
 def is_tf1_hub(module: Any) -> bool:
@@ -141,12 +141,7 @@ class Signature(keras.layers.Layer):
                 f"{key} {spec.dtype.name} {spec.shape}" for key, spec in inputs.items()
             )
             raise ConfigError(f"{subject} {shapes}, no batch of images [B, H, W, 3]")
-        if not spec.shape.is_compatible_with([None, side, side, 3]):
-            height, width = spec.shape[1:3]
-            raise ConfigError(
-                f"{subject} images of {height} x {width} px, not of {side} x {side} px: set"
-                " --image_size, in linear --patch_size too"
-            )
+        _check_side(spec.shape, side, subject)
         if not spec.dtype.is_floating and (pixels or UNIT) != "0..255":
             raise ConfigError(
                 f"{subject} {spec.dtype.name}, whole numbers: --encoder=0..255:{shown(text)}"
@@ -206,8 +201,30 @@ def _signatures(module: Any) -> list[str]:
     return sorted(getattr(module, "signatures", None) or {})
 
 
-def _as_layer(module: Any, text: str, trainable: bool, **options: Any) -> hub.KerasLayer:
-    """The call of a SavedModel as a layer. Raises ConfigError."""
+def _images_shape(function: Any) -> tf.TensorShape | None:
+    """Returns the shape of the only images that a function of a SavedModel takes, or None."""
+    positional, _ = function.structured_input_signature
+    shapes = [each.shape for each in positional if isinstance(each, tf.TensorSpec)]
+    return shapes[0] if len(shapes) == 1 and shapes[0].rank == 4 else None
+
+
+def _check_side(shape: tf.TensorShape, side: int, subject: str) -> None:
+    """Raises ConfigError if images of another size are taken; `subject` begins the message."""
+    if not shape.is_compatible_with([None, side, side, 3]):
+        height, width = shape[1:3]
+        raise ConfigError(
+            f"{subject} images of {height} x {width} px, not of {side} x {side} px: set"
+            " --image_size, in linear --patch_size too"
+        )
+
+
+def _as_layer(module: Any, text: str, trainable: bool, side: int, **options: Any) -> hub.KerasLayer:
+    """The call of a SavedModel as a layer. Raises ConfigError if it takes other images."""
+    call = module.__call__ if callable(module) else module
+    functions = getattr(call, "concrete_functions", ())
+    shapes = [shape for function in functions if (shape := _images_shape(function)) is not None]
+    if shapes and not any(shape.is_compatible_with([None, side, side, 3]) for shape in shapes):
+        _check_side(shapes[0], side, f"--encoder={shown(text)}: takes")
     trainable = trainable and bool(getattr(module, "trainable_variables", ()))
     with refused(text, "cannot be called with images, as a TF-Hub module of images can"):
         return hub.KerasLayer(module, trainable=trainable, **options)

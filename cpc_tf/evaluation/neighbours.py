@@ -20,6 +20,22 @@ def normalized(features: np.ndarray, centre: np.ndarray | None = None) -> np.nda
     return (centred / (np.linalg.norm(centred, axis=1, keepdims=True) + 1e-12)).astype(np.float32)
 
 
+def balance(variances: np.ndarray, widths: Sequence[int]) -> np.ndarray:
+    """Returns factors float32 [D] for the features of several encoders, with which all count alike.
+
+    Each encoder's features then have the same mean squared distance from their mean. Without them
+    cosines would be those of the encoder whose features are largest.
+
+    Args:
+      variances: of the features, or their multiples, [D].
+      widths: how many of the D are of each encoder.
+    """
+    factors = []
+    for block in np.split(variances, np.cumsum(widths)[:-1]):
+        factors.append(np.full(len(block), 1 / np.sqrt(max(block.sum(), 1e-30))))
+    return np.concatenate(factors).astype(np.float32)
+
+
 def nearest_neighbour_accuracy(
     features: np.ndarray, labels: np.ndarray, neighbours: int = 10
 ) -> float | None:
@@ -89,9 +105,9 @@ def repeats(
         later = np.arange(start + len(rows)) >= start + np.arange(len(rows))[:, None]
         similarity[later] = -np.inf
         if kinds is not None and compared is not None:
-            own = kinds[start : start + len(rows)]
+            kinds_of_rows = kinds[start : start + len(rows)]
             others = kinds[: start + len(rows)]
-            similarity[~compared[own[:, None], others]] = -np.inf
+            similarity[~compared[kinds_of_rows[:, None], others]] = -np.inf
         best = similarity.argmax(1)
         values = similarity[np.arange(len(rows)), best]
         pairs += [

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 
 from cpc_tf.core.settings import ConfigError, Settings, count, setting, side
-from cpc_tf.encoders.released import MODULE
+from cpc_tf.encoders.released import ALL, MODULE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,11 +31,16 @@ class LabelConfig(Settings):
         "CSV file of the labels (file,label,by), read if it is there and written after each label",
     )
     encoder: str = setting(
-        "imagenette_128px", f"Encoder whose features tell images apart: {MODULE}, or 'pixels'"
+        ALL,
+        f"Encoder whose features tell images apart: {MODULE}; or 'pixels'; several with commas"
+        " between them: the labels so far choose one, or all side by side",
     )
     multi_label: bool = setting(False, "Whether an image may have several classes, or none of them")
     image_size: int = side(
-        224, "Side of the images for a third-party module; ours come with their own sizes"
+        0,
+        "Side of the images for a network of Keras (0: its own) or a third-party module (0: 224);"
+        " ours come with their own sizes",
+        minimum=0,
     )
     batch_size: int = count(64, "Images encoded at a time", unit="images", maximum=10_000)
     port: int = count(0, "Port of the page on 127.0.0.1; 0: any free one", minimum=0, maximum=65535)

@@ -12,7 +12,7 @@ from cpc_tf.label.config import LabelConfig
 
 
 def commands(
-    config: LabelConfig, classes: Sequence[str], labels: int, is_measured: bool
+    config: LabelConfig, classes: Sequence[str], labels: int, is_measured: bool, encoder: str
 ) -> dict[str, Any]:
     """Returns {"commands": [{"what", "command"}, ...], "remarks": [line, ...]}.
 
@@ -21,9 +21,9 @@ def commands(
       classes: of the labels.
       labels: how many there are.
       is_measured: whether the page states an accuracy.
+      encoder: for what takes one encoder.
     """
     run = f"runs/{names.of_folder(config.pictures.rstrip('/')) or 'mine'}"
-    encoder = f"--encoder={config.encoder}"
     chosen = config.encoder != LabelConfig.encoder
     data = [f"--labelled={config.pictures}", f"--labels={config.labels}"]
     data += ["--ambiguous_folders=classes"] if any(map(names.is_doubtful, classes)) else []
@@ -34,7 +34,7 @@ def commands(
             *(
                 "classify",
                 *data,
-                *([encoder] if chosen else []),
+                *([f"--encoder={config.encoder}"] if chosen else []),
                 workdir,
                 f"--pictures={config.pictures}",
                 output,
@@ -51,7 +51,7 @@ def commands(
         "Export the classifier to another place": ["export", workdir, f"--output={run}/exported"],
     }
     if labels >= FINE_TUNING_PAYS:
-        tuning = ["efficient", encoder, *data, f"--workdir={run}/efficient"]
+        tuning = ["efficient", f"--encoder={encoder}", *data, f"--workdir={run}/efficient"]
         lines["Fine-tune the encoder, too: hours, for a few points more"] = tuning
     remarks = [
         "Most of these images were not drawn at random: they are typical ones, or hard ones."

@@ -11,12 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
+from cpc_tf.classify import choice as comparison
 from cpc_tf.classify import logistic, random_sample
-from cpc_tf.classify.accuracy import judge
+from cpc_tf.classify.advice import another_encoder
+from cpc_tf.classify.choice import Candidate, choose
 from cpc_tf.classify.logistic import LabelledFeatures
 from cpc_tf.data.labels import MODEL
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.scores import probabilities
+from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import Gallery
 from cpc_tf.label.table import Labels
 
@@ -90,7 +93,10 @@ def labelled(
 
 def _examples(gallery: Gallery, given: Labelled) -> LabelledFeatures:
     indices = np.arange(len(given.indices))
-    return LabelledFeatures(gallery.take(given.indices), given.labels, indices, len(given.classes))
+    features = gallery.take(given.indices)
+    return LabelledFeatures(
+        features, given.labels, indices, len(given.classes), widths=gallery.widths
+    )
 
 
 class Guesses(NamedTuple):
@@ -164,6 +170,8 @@ class Figures(NamedTuple):
       temperature: of the probabilities, see `calibrated`.
       level: the probability from which on guesses are likely right, see `sure_from`; None if there
         is none.
+      view: which of `Gallery.candidates` was chosen.
+      features: for people: which were compared, and whether another encoder may help.
     """
 
     labels: int
@@ -177,17 +185,27 @@ class Figures(NamedTuple):
     strength: float
     temperature: float
     level: float | None
+    view: int
+    features: list[str]
 
 
-def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
-    """Cross-validates the classifier as `cpc-tf classify` does; None where that is not possible."""
+def measure(
+    gallery: Gallery, given: Labelled, seed: int, encoder: str = LabelConfig.encoder
+) -> Figures | None:
+    """Cross-validates the classifier as `cpc-tf classify` does; None where that is not possible.
+
+    `encoder` is the value of --encoder.
+    """
     if not given.can_teach:
         return None
     people = given.take(given.by_person)
     if not people.can_teach:
         return None
     kind = label_kinds.of(people.labels.ndim > 1)
-    judged = judge(_examples(gallery, people), kind, people.drawn, seed=seed)
+    views = gallery.candidates or (gallery,)
+    every = [Candidate(view.encoder, _examples(view, people)) for view in views]
+    choice = choose(every, gallery.encoder, kind, people.drawn, seed=seed)
+    judged = choice.accuracy
     if judged is None:
         return None
     validated = judged.validated
@@ -203,6 +221,8 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
         "strength": min(validated.strength, logistic.USUAL),
         "temperature": validated.temperature,
         "level": sure_from(*held_out_guesses(shares, labels)),
+        "view": choice.number,
+        "features": comparison.described([one._asdict() for one in choice.compared], kind),
     }
     few = Figures(count, sample, None, None, None, "", "", [], **of_guesses)
     least = random_sample.LEAST
@@ -241,7 +261,13 @@ def measure(gallery: Gallery, given: Labelled, seed: int) -> Figures | None:
             ("accuracy", "low", "high"), (score[name] for name in ("top1", "top1_low", "top1_high"))
         )
     )
-    return few._replace(sentence=sentence, forecast=_forecast(right, before, count), **ends)
+    advice = another_encoder(score, logistic.forecast(right, before), count, encoder)
+    return few._replace(
+        sentence=sentence,
+        forecast=_forecast(right, before, count),
+        features=[*few.features, *advice],
+        **ends,
+    )
 
 
 def calibrated(shares: np.ndarray, temperature: float, multi_label: bool) -> np.ndarray:
@@ -309,12 +335,12 @@ def likely_slips(shares: np.ndarray, labels: np.ndarray, by_person: np.ndarray) 
     """
     if (shares.argmax(1) == labels)[by_person].sum() < GOOD * by_person.sum():
         return None
-    own = shares[np.arange(len(labels)), labels]
+    share_of_label = shares[np.arange(len(labels)), labels]
     best = shares.max(1)
     return [
         int(i)
-        for i in np.argsort(own - best, kind="stable")
-        if by_person[i] and best[i] > DOUBT * own[i]
+        for i in np.argsort(share_of_label - best, kind="stable")
+        if by_person[i] and best[i] > DOUBT * share_of_label[i]
     ]
 
 
@@ -326,10 +352,10 @@ def _forecast(right: np.ndarray, before: np.ndarray, count: int) -> str:
       before: the same with half as many labels.
       count: of all labels.
     """
-    told = logistic.forecast(right, before)
-    if not told.tells:
+    forecast = logistic.forecast(right, before)
+    if not forecast.tells:
         return f"what the next {MORE} labels bring cannot be estimated from {len(right)}"
     wrong = 1 - right.mean()
-    slope = math.log2((wrong + told.rise) / wrong) if wrong else 0.0
+    slope = math.log2((wrong + forecast.rise) / wrong) if wrong else 0.0
     gain = 100 * wrong * (1 - ((count + MORE) / count) ** -slope)
     return f"the next {MORE} labels may bring about {gain:.0f} point{'s' * (round(gain) != 1)}"

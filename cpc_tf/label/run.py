@@ -10,7 +10,7 @@ import webbrowser
 
 from cpc_tf.core.files import remove_leftovers
 from cpc_tf.core.texts import listed
-from cpc_tf.encoders.features import Encoder
+from cpc_tf.encoders.side_by_side import open_encoder
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import open_gallery
 from cpc_tf.label.server import Page, serve
@@ -29,7 +29,7 @@ def main(config: LabelConfig) -> None:
     table = LabelTable(os.path.expanduser(config.labels), [])
     folder, name = os.path.split(os.path.realpath(table.path))
     remove_leftovers(folder, rf"{re.escape(name)}\.\d+\.tmp")
-    encoder = Encoder(config.encoder, config.seed, config.image_size)
+    encoder = open_encoder(config.encoder, config.seed, config.image_size)
     gallery = open_gallery(encoder, config.pictures, config.batch_size, tell)
     if gallery.broken:
         why = listed([f"{name} ({reason})" for name, reason in gallery.broken.items()])

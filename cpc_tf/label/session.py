@@ -21,6 +21,7 @@ from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import names
 from cpc_tf.data.labels import MODEL
 from cpc_tf.drawing import map as embedding_map
+from cpc_tf.encoders.card import parted
 from cpc_tf.label import finish, guesses, order
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.gallery import Gallery
@@ -353,9 +354,22 @@ class Session:
         """What to do with the labels, as commands, and what stands against it."""
         with self._lock:
             is_measured = self._figures is not None and self._figures.sample >= random_sample.LEAST
-            return finish.commands(self.config, self.table.classes, len(self.table.of), is_measured)
+            return finish.commands(
+                self.config,
+                self.table.classes,
+                len(self.table.of),
+                is_measured,
+                self._encoder(),
+            )
 
     # ---- within
+
+    def _encoder(self) -> str:
+        """Returns the value of --encoder for a command that takes one encoder."""
+        if not self.gallery.candidates:
+            return self.config.encoder
+        view = self.gallery.view(self._figures.view if self._figures else None)
+        return parted(view.encoder.path)[0]
 
     def _check(self, page: str) -> None:
         if page != self._page:
@@ -399,6 +413,8 @@ class Session:
                 f"{what} no longer in {self.config.pictures}; their rows stay in"
                 f" {self.config.labels}"
             )
+        if self._figures:
+            yield from self._figures.features
         first: dict[str, str] = {}
         for name in self.table.classes:
             if (other := first.setdefault(names.key(name), name)) != name:
@@ -440,8 +456,10 @@ class Session:
                     self._guessed = self._measured = state
 
     def _compute(self, labelled: guesses.Labelled, state: int) -> None:
-        strength = self._figures.strength if self._figures else logistic.USUAL
-        result = guesses.guess(self.gallery, labelled, strength)
+        before = self._figures
+        strength = before.strength if before else logistic.USUAL
+        view = self.gallery.view(before.view if before else None)
+        result = guesses.guess(view, labelled, strength)
         with self._changed:
             self._guesses = result
             self._guessed = state
@@ -449,9 +467,10 @@ class Session:
         with self._lock:
             if self._wanted != state:
                 return
-        figures = guesses.measure(self.gallery, labelled, self.config.seed)
-        if figures and figures.strength != strength:
-            result = guesses.guess(self.gallery, labelled, figures.strength)
+        figures = guesses.measure(self.gallery, labelled, self.config.seed, self.config.encoder)
+        chosen = self.gallery.view(figures.view) if figures else view
+        if figures and (figures.strength != strength or chosen is not view):
+            result = guesses.guess(chosen, labelled, figures.strength)
         with self._lock:
             self._guesses = result
             self._figures = figures

@@ -164,7 +164,7 @@ def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
             **vars(augment_of(config)),
         }
         for title, encoder, folder in (
-            (RANDOM, COPY + name.module, "random"),
+            (RANDOM, COPY + (name.network or name.module), "random"),
             (PIXELS, PIXELS, "pixels"),
         ):
             settings_of[title] = replace(

@@ -84,12 +84,12 @@ class Sum(Objective):
 
     def after_step(self, kept: dict[str, tf.Tensor], step: tf.Tensor) -> None:
         for name, each in self.summed.items():
-            own = {
+            embeddings_of = {
                 key.removeprefix(f"{name}/"): x
                 for key, x in kept.items()
                 if key.startswith(f"{name}/")
             }
-            each.after_step(own, step)
+            each.after_step(embeddings_of, step)
 
     def between_epochs(
         self, epoch: int, encode_all: Callable[[], np.ndarray]

@@ -198,8 +198,8 @@ def _rivals(run: Run, runs: Sequence[Run]) -> list[Run]:
         for each in runs
         if figure in each and all(each.get(name) == run.get(name) for name in alike)
     ]
-    found = ([each for each in same if each.identity.trained_by == kind] for kind in kinds)
-    return [max(some, key=lambda each: each[figure]) for some in found if some]
+    by_kind = ([each for each in same if each.identity.trained_by == kind] for kind in kinds)
+    return [max(some, key=lambda each: each[figure]) for some in by_kind if some]
 
 
 def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[FigureBlock]:

@@ -180,9 +180,9 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
         contents |= {
             f"{section.slug}-{name}.csv": csv_records(rows) for name, rows in records.items()
         }
-        said = section.lead.sentences if section.lead else []
+        sentences = section.lead.sentences if section.lead else []
         data[section.name] = {
-            "lead": said,
+            "lead": sentences,
             "findings": [finding._asdict() for finding in section.findings],
             "data": records,
         }

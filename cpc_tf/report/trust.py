@@ -57,11 +57,11 @@ def reliability(predictions: Predictions) -> list[tuple[float, float, float, flo
     """
     order = np.argsort(predictions.probabilities, kind="stable")
     right = (predictions.labels == predictions.guesses)[order]
-    said = predictions.probabilities[order]
+    stated = predictions.probabilities[order]
     bins = []
     for some in np.array_split(np.arange(len(order)), min(BINS, len(order) // LEAST)):
         low, high = counts.interval(float(right[some].sum()), len(some))
-        bins.append((float(said[some].mean()), float(right[some].mean()), low, high, len(some)))
+        bins.append((float(stated[some].mean()), float(right[some].mean()), low, high, len(some)))
     return bins
 
 
@@ -75,9 +75,11 @@ def _calibration(run: Run) -> dict[str, float]:
     """Returns the temperature of the exported classifier, 0 for none, and the calibration error
     without and with it.
     """
-    found = run.get("calibration")
-    found = found if isinstance(found, dict) and found.get("fitted") is True else {}
-    temperature, *errors = (found.get(name) for name in ("temperature", "ece_before", "ece"))
+    calibration = run.get("calibration")
+    calibration = (
+        calibration if isinstance(calibration, dict) and calibration.get("fitted") is True else {}
+    )
+    temperature, *errors = (calibration.get(name) for name in ("temperature", "ece_before", "ece"))
     if not all(map(is_number, (temperature, *errors))):
         return {"temperature": 0}
     before, after = (round(100 * error) for error in errors)

@@ -115,8 +115,8 @@ def classify(
       labelled: a folder with a folder of images for each class; with `labels`, any folder.
       labels: a CSV file with the columns file and label, for images that are not sorted into
         folders. Images without a label help where labels are few.
-      encoder: as loaded, directory of its module, or name of a released one; None:
-        'imagenette_128px'.
+      encoder: as loaded, directory of its module, or name of a released one; several with commas
+        between them: cross-validation chooses. None: the released ones.
       workdir: directory of the classifier.
       verbose: whether to print what the command prints.
       **settings: any setting of `cpc-tf classify --help`.

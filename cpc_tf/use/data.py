@@ -143,7 +143,7 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
     from cpc_tf.data import classes, pool
 
     table = pool.table_of(data)
-    known = classes.find_classes(table, [*table.splits], data.ambiguous_folders)
+    found_classes = classes.find_classes(table, [*table.splits], data.ambiguous_folders)
     texts = _texts(table, data.ambiguous_folders)
     if table.labels is None:
         labels_of = [(text,) if text else () for text in texts]
@@ -158,12 +158,14 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
         if bare := sum(not texts[row] for row in rows):
             line += f"; {bare} without a label"
         lines.append(line)
-    lines += [*table.notes, *known.lines]
-    if known.trouble:
-        lines.append(f"nothing to classify: {known.trouble}")
-    if known.doubtful:
-        lines.append(f"may be no classes: {', '.join(known.doubtful)}; see --ambiguous_folders")
-    if known.names:
+    lines += [*table.notes, *found_classes.lines]
+    if found_classes.trouble:
+        lines.append(f"nothing to classify: {found_classes.trouble}")
+    if found_classes.doubtful:
+        lines.append(
+            f"may be no classes: {', '.join(found_classes.doubtful)}; see --ambiguous_folders"
+        )
+    if found_classes.names:
         lines += _uses(data)
     return table, texts, lines
 
@@ -301,8 +303,8 @@ def _near_copies(
         return "there is only one split, so nothing is compared"
     files = table.names[rows].tolist()
     opened = Encoder(encoder)
-    known = opened.intensity_range or intensity_range
-    cached = feature_cache.encoded(opened, table.root, table.paths[rows], known, _BATCH)
+    values_range = opened.intensity_range or intensity_range
+    cached = feature_cache.encoded(opened, table.root, table.paths[rows], values_range, _BATCH)
     places = cached.sound
     if not places:
         return "none of the images can be read"

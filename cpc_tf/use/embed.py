@@ -29,6 +29,7 @@ from cpc_tf.drawing import map as embedding_map
 from cpc_tf.drawing import plots
 from cpc_tf.encoders import feature_cache
 from cpc_tf.encoders.features import Encoder
+from cpc_tf.encoders.side_by_side import open_encoder
 from cpc_tf.evaluation.neighbours import farthest_first, nearest_others, normalized, repeats
 from cpc_tf.use.embed_config import CSV, NPZ, PARQUET, EmbedConfig
 
@@ -87,7 +88,7 @@ def embed(
     files = pictures.find(config.pictures if images is None else images)
     queries = pictures.find(config.neighbours, "neighbours") if config.neighbours else None
     classes = _classes(config.labels, files.names, config.pictures) if config.labels else {}
-    encoder = encoder or Encoder(config.encoder, config.seed, config.image_size)
+    encoder = encoder or open_encoder(config.encoder, config.seed, config.image_size)
     tell(f"features: {encoder.what}")
     root = _folder(config, images)
     indices, features, broken = _encode(encoder, files, root, config.batch_size)
@@ -100,7 +101,8 @@ def embed(
     if config.output:
         write_features(config.output, files.names, features, broken, config.encoder, encoder.what)
         tell(f"{config.output}: {len(features):,} x {features.shape[1]:,} features")
-    normal = normalized(features)
+    similar = encoder.comparable(features, features)
+    normal = normalized(similar)
     if config.duplicates:
         pairs = repeats(normal, config.duplicate_similarity)
         rows = [(files.names[i], files.names[j], f"{cosine:.4f}") for i, j, cosine in pairs]
@@ -116,7 +118,7 @@ def embed(
         beside = f", beside the {len(labelled)} that have a label" if labelled else ""
         tell(f"{config.to_label_output}: {len(to_label)} images to label first{beside}")
     if config.map:
-        write_file(config.map, draw_map(config, files, features, classes))
+        write_file(config.map, draw_map(config, files, similar, classes))
         tell(f"{config.map}: a map of the images")
     if queries:
         first = queries.take(range(min(len(queries), QUERIES)))
@@ -126,7 +128,9 @@ def embed(
             raise ConfigError(
                 "neighbours", config.neighbours, f"cannot be read: {_reasons(unread)}"
             )
-        near = nearest_others(asked, features, NEAREST, first.places, files.places)
+        near = nearest_others(
+            encoder.comparable(asked, features), similar, NEAREST, first.places, files.places
+        )
         write_file(
             config.sheet,
             draw_neighbours([*zip(pictures.thumbnails(first, SIDE), first.names, near)], files),
@@ -193,9 +197,9 @@ def _encode(
       batch_size: images encoded at a time.
       intensity_range: of images of more than 8 bits if the encoder has none; None: their own.
     """
-    known = encoder.intensity_range or intensity_range or files.intensity_range
+    values_range = encoder.intensity_range or intensity_range or files.intensity_range
     if root:
-        cached = feature_cache.encoded(encoder, root, files.paths, known, batch_size)
+        cached = feature_cache.encoded(encoder, root, files.paths, values_range, batch_size)
         broken = {files.names[i]: why for i, why in cached.broken.items()}
         return cached.sound, cached.features[cached.rows], broken
 
@@ -204,7 +208,7 @@ def _encode(
     broken = {}
     progress = Progress(len(files))
     with waiting_for("encoding images", progress):
-        for batch, features in encoder.steps(files, batch_size, known):
+        for batch, features in encoder.steps(files, batch_size, values_range):
             indices += batch.indices.tolist()
             blocks += [features] if len(features) else []
             broken |= {files.names[index]: why for index, why in batch.broken.items()}

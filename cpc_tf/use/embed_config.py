@@ -30,7 +30,8 @@ class EmbedConfig(Settings):
 
     encoder: str = setting(
         "",
-        f"Encoder that turns images into features: {MODULE}",
+        f"Encoder that turns images into features: {MODULE}; those of several, with commas between"
+        " them, are side by side, since nothing tells which are better",
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     pictures: str = setting(
@@ -41,7 +42,10 @@ class EmbedConfig(Settings):
     )
     batch_size: int = count(64, "Images encoded at a time", unit="images", maximum=10_000)
     image_size: int = side(
-        224, "Side of the images for a third-party module; ours come with their own sizes"
+        0,
+        "Side of the images for a network of Keras (0: its own) or a third-party module (0: 224);"
+        " ours come with their own sizes",
+        minimum=0,
     )
     map: str = setting("", "PNG to draw with similar images near each other; empty: none")
     map_method: str = setting(

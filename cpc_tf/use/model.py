@@ -133,7 +133,10 @@ class Model:
             saved_model.check(self.path, f"--model={shown(self.path)}")
             self._module = tf.saved_model.load(self.path)
             card = read_json(os.path.join(self.path, f"{kind}.json"))
-            self._least_side: int = 0 if self.is_detector else card["resize"]
+            self._resizes: list[int] = []
+            if not self.is_detector:
+                self._resizes = [each["resize"] for each in card.get("encoders", [card])]
+            self._columns = np.cumsum([each["image_size"] for each in card.get("encoders", [])])
             self.multi_label: bool = not self.is_detector and is_multi_label(card)
             self.class_names: list[str] = [
                 name.decode() for name in self._module.class_names().numpy()
@@ -205,11 +208,8 @@ class Model:
         return self._module.classify(tf.constant(images))["probabilities"].numpy()
 
     def _classified(self, files: Pictures, batch_size: int) -> Iterator[Step]:
-        def prepare(image: tf.Tensor) -> tf.Tensor:
-            return self._module.prepared(image[None])[0]
-
-        options = {"least_side": self._least_side, "intensity_range": self.intensity_range}
-        for batch in pictures.batches(files, prepare, batch_size, **options):
+        options = {"least_side": self._resizes, "intensity_range": self.intensity_range}
+        for batch in pictures.batches(files, self._prepare, batch_size, **options):
             images = dict(zip(batch.indices.tolist(), batch.images))
             records = {i: Prediction(files.names[i], error=why) for i, why in batch.broken.items()}
             for index, row in zip(images, self.classify(batch.images) if images else ()):
@@ -221,6 +221,17 @@ class Model:
                 records[index] = Prediction(files.names[index], names, tuple(row[chosen].tolist()))
             indices = range(batch.start, batch.stop)
             yield [records[i] for i in indices], [images.get(i) for i in indices]
+
+    def _prepare(self, *images: tf.Tensor) -> tf.Tensor:
+        """Prepares an image, which is decoded for each of the encoders: uint8 [H, W, 3] -> uint8
+        [S, S, 3].
+        """
+        prepared = [self._module.prepared(image[None])[0] for image in images]
+        if len(images) == 1:
+            return prepared[0]
+        starts = [0, *self._columns]
+        parts = zip(prepared, starts, self._columns)
+        return tf.concat([canvas[:, start:stop] for canvas, start, stop in parts], 1)
 
     def _detected(self, files: Pictures, batch_size: int, least_score: float) -> Iterator[Step]:
         """Images of one size are a batch."""

@@ -109,7 +109,7 @@ def _predicted(
 ) -> Iterator[list[Record]]:
     """Yields the records of the next images, whose --drawn are written before."""
     progress = Progress(len(files))
-    told = time.monotonic()
+    last_told = time.monotonic()
     done = 0
     style_of = styles(model.class_names)
     for records, images in model.steps(files, config.batch_size, config.least_score):
@@ -123,8 +123,8 @@ def _predicted(
         yield records
         done += len(records)
         progress.update(done)
-        if progress.rate and time.monotonic() - told > _REPORT_EVERY:
-            told = time.monotonic()
+        if progress.rate and time.monotonic() - last_told > _REPORT_EVERY:
+            last_told = time.monotonic()
             tell(f"{progress}  {progress.rate:.1f} pictures/s")
     rate = f", {progress.rate:.1f} pictures/s" if progress.rate else ""
     tell(f"{len(files)} images in {duration(progress.seconds)}{rate}")

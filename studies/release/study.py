@@ -1,7 +1,9 @@
-"""The released encoder, made again by one command with two seeds, beside the module that comes with
-the code.
+"""Encoders made by one command, beside the module that comes with the code.
 
+    python -m studies release --only="encoder=700 epochs"
     python -m studies release
+
+One is trained four times as long as the module, two by the module's recipe with a seed each.
 
 What is read off (studies/read_off) is the feature map of whole images. Training images that are
 held out from the classifiers decide whether an encoder replaces the module, the validation images
@@ -15,8 +17,13 @@ from collections.abc import Sequence
 from cpc_tf.core.texts import markdown_table
 from studies import runner
 
-PRESET = "flags/imagenette/release.flags"
-SEEDS = 2
+RELEASE = "flags/imagenette/release.flags"
+# encoder -> its preset and seed
+ENCODERS = {
+    "seed 0": (RELEASE, 0),
+    "seed 1": (RELEASE, 1),
+    "700 epochs": ("flags/imagenette/release_long.flags", 0),
+}
 READINGS = {
     "knn": "20 neighbours",
     "0.01": "linear, 1 %",
@@ -26,16 +33,13 @@ READINGS = {
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
-    """The module, then the encoder of each seed, each read off on held-out and on validation
-    images.
-    """
+    """The module, then the others, each read off on held-out and on validation images."""
     found = [_read_off("the module", runner.MODULE, f"{places.work}/release/module", [], places)]
-    for seed in range(SEEDS):
-        folder = f"{places.work}/release/{seed}"
-        made = runner.pretrained(
-            folder, PRESET, [f"--dataset=folder:{places.pictures}", f"--seed={seed}"]
-        )
-        found.append(_read_off(f"seed {seed}", f"{folder}/hub", folder, made, places))
+    for encoder, (preset, seed) in ENCODERS.items():
+        folder = f"{places.work}/release/{encoder.removeprefix('seed ').replace(' ', '_')}"
+        more = [f"--dataset=folder:{places.pictures}", f"--seed={seed}"]
+        made = runner.pretrained(folder, preset, more)
+        found.append(_read_off(encoder, f"{folder}/hub", folder, made, places))
     return [run for pair in found for run in pair]
 
 

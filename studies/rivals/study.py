@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import shlex
-import subprocess
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,7 +26,7 @@ from cpc_tf.core.files import write_file
 from cpc_tf.core.texts import markdown_table
 from cpc_tf.drawing import plots
 from cpc_tf.objectives.config import settings_class
-from studies import read_off, records, runner
+from studies import read_off, records, runner, timing
 
 RATES = (0.003, 0.001)
 # image, resize, patches
@@ -74,7 +72,6 @@ OBJECTIVES = {
     "byol": ["--byol_hidden=1024"],
     "vicreg": ["--vicreg_dim=1024"],
 }
-TRIED = 20  # steps that `prepare` times; the first half is not counted
 
 
 def training(places: runner.Places, encoder: str, objective: str) -> list[str]:
@@ -131,23 +128,10 @@ def prepare(places: runner.Places, only: dict[str, str]) -> None:
         if name in measured:
             continue
         folder = path.parent / "speed" / name.replace(" ", "_")
-        flags = [
-            *training(places, *name.split()),
-            f"--train_steps={TRIED}",
-            f"--steps_per_loop={TRIED // 2}",
-        ]
-        flags.append(f"--workdir={folder}")
-        command = ["taskset", "-c", str(runner.slots(1)[0].cores[0]), sys.executable, "-m", *flags]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        if done.returncode:
-            last = "".join(done.stderr.strip().splitlines()[-1:])
-            sys.exit(f"rivals: {name}: timing {TRIED} steps failed: {last}\n{shlex.join(command)}")
-        lines = [
-            json.loads(line)
-            for line in next(folder.rglob("metrics.jsonl")).read_text().splitlines()
-        ]
-        spent = lines[-1]["cpu_seconds"] - lines[-2]["cpu_seconds"]
-        measured[name] = spent / (lines[-1]["step"] - lines[-2]["step"])
+        try:
+            measured[name] = timing.seconds_of_step(training(places, *name.split()), folder)
+        except RuntimeError as error:
+            sys.exit(f"rivals: {name}: {error}")
         write_file(str(path), json.dumps(measured, indent=1) + "\n")
         print(f"rivals: {name}: {measured[name]:.2f} s a step", flush=True)
     each = len(RATES) * (places.minutes + 2) + (5 if "small" in encoders else 20)

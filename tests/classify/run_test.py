@@ -6,10 +6,14 @@ import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from cpc_tf.classify import choice
 from cpc_tf.classify.config import ClassifyConfig
 from cpc_tf.core.settings import ConfigError, unflatten
 from cpc_tf.encoders.features import Encoder
+from cpc_tf.encoders.side_by_side import open_encoder
+from cpc_tf.evaluation.scores import probabilities
 from cpc_tf.use import classify as classify_command
 from cpc_tf.use.model import Model
 from tests import modules, samples
@@ -171,3 +175,30 @@ def test_pixels_and_no_directory(data, capsys):
     assert not records
     assert lines[-1].startswith("the classifier is not kept")
     assert result["identity"]["trained_by"] == "pixels"
+
+
+def test_side_by_side_classifier_predicts_what_was_learned(data, tmp_path, monkeypatch):
+    """Encoders of 16 and 40 px, for which JPEGs are decoded at different sizes."""
+    monkeypatch.setattr(choice, "smallest_of_best", lambda losses, groups: 2)
+    lines = []
+    settings = config(
+        data, encoder=f"{data}/module,pixels", image_size=40, workdir=f"{tmp_path}/run"
+    )
+    result, _ = classify_command.classify(settings, lines.append)
+    assert result["encoder"] == f"{data}/module,pixels"
+    assert [one["is_taken"] for one in result["encoders"]] == [False, False, True]
+    assert any("pixels" in line and line.endswith("taken") for line in lines)
+    paths = []
+    for number in range(3):
+        pixels = np.random.default_rng(number).integers(0, 256, [90, 120, 3], np.uint8)
+        paths.append(str(tmp_path / f"{number}.jpg"))
+        Image.fromarray(pixels).save(paths[-1])
+    weights = np.load(tmp_path / "run/logistic.npz")
+    features = open_encoder(result["encoder"], image_size=40).features(paths)
+    logits = features @ weights["weights"] + weights["bias"]
+    best = probabilities(logits, result["calibration"]["temperature"])
+    model = Model(tmp_path / "run/classifier")
+    found = [dict(zip(one.labels, one.probabilities)) for one in model.predict(paths)]
+    wanted = [dict(zip(model.class_names, row)) for row in best.tolist()]
+    assert found == [pytest.approx(row, abs=1e-4) for row in wanted]
+    assert "for encoder 2" in (tmp_path / "run/classifier/README.md").read_text()

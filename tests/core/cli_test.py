@@ -118,7 +118,7 @@ def test_every_setting_comes_back(config_class, tmp_path):
         again = cli.parse(config_class, [f"--flagfile={tmp_path}/x.flags"])
         assert again == config == cli.parse(config_class, text.splitlines()), field.name
         assert type(flatten(again)[field.name]) is field.type
-    assert kept >= len(fields) - 6
+    assert kept >= len(fields) - 7
 
 
 @pytest.mark.parametrize(("words", "name", "value"), [

@@ -15,6 +15,7 @@ from cpc_tf.encoders.card import (
     Training,
     find_card,
     module_name,
+    parted,
     read_card,
 )
 from cpc_tf.encoders.config import EncoderConfig
@@ -188,3 +189,16 @@ def test_released_module_names_resolve_but_existing_paths_win(tmp_path, monkeypa
     assert EncoderName.parse("graph:imagenette_128px").module == "imagenette_128px"
     with pytest.raises(ConfigError, match="no encoder.json in it"):
         read_initial_card("imagenette_128px")
+
+
+@pytest.mark.parametrize("before", ["", "-1..1:", "keras:MobileNetV2:"])
+def test_commas_part_encoders(tmp_path, before):
+    path = tmp_path / "a,b.h5"
+    path.write_text("")
+    plain = tmp_path / "c.h5"
+    plain.write_text("")
+    assert parted(f"{before}{path}") == [f"{before}{path}"]
+    assert parted(f"imagenette_128px,{before}{plain}") == [
+        "imagenette_128px",
+        f"{before}{plain}",
+    ]

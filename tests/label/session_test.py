@@ -10,11 +10,14 @@ from cpc_tf.classify import random_sample
 from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.data import pool
 from cpc_tf.data.config import PicturesConfig
+from cpc_tf.encoders.side_by_side import open_encoder
 from cpc_tf.label import guesses
 from cpc_tf.label.config import LabelConfig
 from cpc_tf.label.finish import commands
+from cpc_tf.label.gallery import open_gallery
 from cpc_tf.label.session import Session, TakenOver
 from cpc_tf.label.table import Label
+from tests import modules
 
 
 @pytest.fixture
@@ -202,9 +205,24 @@ def test_accepted_guesses_are_no_labels_of_people():
     assert given.labels.tolist() == [0, 1] * 4
 
 
+def test_page_says_which_encoder_guesses(config, folder, tmp_path):
+    modules.write_module(tmp_path / "module")
+    several = replace(config, encoder=f"{tmp_path}/module,pixels", image_size=16)
+    encoder = open_encoder(several.encoder, image_size=16)
+    session = Session(several, open_gallery(encoder, str(folder), 8, lambda line: None))
+    session.claim("p", force=False)
+    give(session, session.next(16)["pictures"])
+    remarks = settled(session)["remarks"]
+    assert [remark.split()[-1] for remark in remarks if "taken" in remark] == ["taken"]
+    assert sum("%" in remark for remark in remarks) == 3  # each, and both side by side
+    assert len(session.surest(session.all(0, 1, "")["pictures"][0]["guess"], 3)["pictures"]) == 3
+    tuning = session._encoder()
+    assert tuning in several.encoder.split(",")
+
+
 def test_the_commands_are_those_of_the_session():
     own = LabelConfig(pictures="my pictures/train/", labels="l.csv", encoder="pixels")
-    told = commands(own, ["other", "cat"], 600, is_measured=True)
+    told = commands(own, ["other", "cat"], 600, is_measured=True, encoder="pixels")
     first = (
         "cpc-tf classify '--labelled=my pictures/train/' --labels=l.csv --ambiguous_folders=classes"
         " --encoder=pixels '--workdir=runs/my pictures/classify' '--pictures=my pictures/train/'"
@@ -217,6 +235,6 @@ def test_the_commands_are_those_of_the_session():
         "export",
         "efficient",
     ]
-    assert commands(own, ["cat"], 1, is_measured=False)["remarks"] == [
+    assert commands(own, ["cat"], 1, is_measured=False, encoder="pixels")["remarks"] == [
         "A classifier needs images of at least two classes."
     ]

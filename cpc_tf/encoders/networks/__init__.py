@@ -5,8 +5,12 @@ is imported.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.texts import shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +95,13 @@ ARCHITECTURES = {
     "base_16px": _base(stem_stride=2),
     "base_512": _base(width=512),
     "base_256": _base(width=256),
+    # 11 M, as many as ResNet-18 has, for a GPU (studies/gpu): blocks of ResNet-50, on as many
+    # places of a patch as 'base' has.
+    "large": Architecture(
+        (Stack(3, 64, 256, 1), Stack(4, 128, 512, 2), Stack(8, 256, 1024, 2)),
+        stem_stride=4,
+        stem_pool=False,
+    ),
     # Supervised baselines at 128 px: twice the blocks, or twice as wide inside, as Wide ResNet-50-2
     # (Zagoruyko and Komodakis 2016). studies/choices compares them.
     "base_deep": _base(blocks=4),
@@ -110,6 +121,9 @@ class Entry(NamedTuple):
     from_labels: Mapping[str, Any] = {}  # options of one that is trained on labels from the start
     sees: str = "rgb"  # what it makes of the images it is given, which are RGB: see networks/lab.py
     of: str = ""  # the entry whose networks see that; '': itself
+    # Of a network of Keras Applications:
+    pixels: str = ""  # the range that it takes, a key of `encoders.card.RANGES`
+    side: int = 0  # of the images that its weights were trained on, px
 
 
 # Name, as --encoder and --backbone take it -> entry.
@@ -129,3 +143,73 @@ for _name in ("resnet50", "resnet50_x2", "resnet101_v1", "tiny", "small", "base"
         NETWORKS[f"{_name}_{_sees}"] = NETWORKS[_name]._replace(
             network="cpc_tf.encoders.networks.lab:Lab", sees=_sees, of=_name
         )
+
+# Names that --encoder and --backbone may have, for their helps.
+OWN = ", ".join(NETWORKS)
+
+KERAS = "keras:"
+IMAGENET = "imagenet"  # in the place of a file: the weights of Keras
+# The networks of Keras Applications by the range of pixels that they take.
+_KERAS_NETWORKS = {
+    "-1..1": "MobileNet MobileNetV2 InceptionV3 InceptionResNetV2 Xception NASNetMobile"
+    " NASNetLarge ResNet50V2 ResNet101V2 ResNet152V2",
+    "caffe": "ResNet50 ResNet101 ResNet152 VGG16 VGG19",
+    "torch": "DenseNet121 DenseNet169 DenseNet201",
+    # These rescale inside.
+    "0..255": "MobileNetV3Small MobileNetV3Large"
+    " EfficientNetB0 EfficientNetB1 EfficientNetB2 EfficientNetB3"
+    " EfficientNetB4 EfficientNetB5 EfficientNetB6 EfficientNetB7"
+    " EfficientNetV2B0 EfficientNetV2B1 EfficientNetV2B2 EfficientNetV2B3"
+    " EfficientNetV2S EfficientNetV2M EfficientNetV2L"
+    " ConvNeXtTiny ConvNeXtSmall ConvNeXtBase ConvNeXtLarge ConvNeXtXLarge"
+    " RegNetX002 RegNetX004 RegNetX006 RegNetX008 RegNetX016 RegNetX032"
+    " RegNetX040 RegNetX064 RegNetX080 RegNetX120 RegNetX160 RegNetX320"
+    " RegNetY002 RegNetY004 RegNetY006 RegNetY008 RegNetY016 RegNetY032"
+    " RegNetY040 RegNetY064 RegNetY080 RegNetY120 RegNetY160 RegNetY320"
+    " ResNetRS50 ResNetRS101 ResNetRS152 ResNetRS200 ResNetRS270 ResNetRS350 ResNetRS420",
+}
+_USUAL_SIDE = 224
+_SIDES = {
+    **dict.fromkeys(("InceptionV3", "InceptionResNetV2", "Xception"), 299),
+    "NASNetLarge": 331,
+    "EfficientNetB1": 240,
+    "EfficientNetB2": 260,
+    "EfficientNetB3": 300,
+    "EfficientNetB4": 380,
+    "EfficientNetB5": 456,
+    "EfficientNetB6": 528,
+    "EfficientNetB7": 600,
+    "EfficientNetV2B1": 240,
+    "EfficientNetV2B2": 260,
+    "EfficientNetV2B3": 300,
+    "EfficientNetV2S": 384,
+    "EfficientNetV2M": 480,
+    "EfficientNetV2L": 480,
+}
+for _pixels, _names in _KERAS_NETWORKS.items():
+    for _name in _names.split():
+        NETWORKS[KERAS + _name] = Entry(
+            "cpc_tf.encoders.networks.keras_applications:KerasNetwork",
+            pixels=_pixels,
+            side=_SIDES.get(_name, _USUAL_SIDE),
+        )
+
+
+def check_network(name: str, flag: str, value: str = "") -> None:
+    """Raises ConfigError if there is no network of this name.
+
+    Args:
+      name: of the network.
+      flag: that names it.
+      value: of the flag, if it is more than the name.
+    """
+    if name in NETWORKS:
+        return
+    if name.startswith(KERAS):
+        spelled = {known.lower(): known for known in NETWORKS if known.startswith(KERAS)}
+        near = difflib.get_close_matches(name.lower(), spelled, n=4, cutoff=0.7)
+        alike = ", ".join(spelled[each] for each in near) or "e.g. keras:EfficientNetV2B0"
+        why = f"Keras Applications has no network {shown(name.removeprefix(KERAS))}: {alike}"
+    else:
+        why = f"must be one of {OWN}, or keras:NAME, a network of Keras Applications"
+    raise ConfigError(flag, shown(value or name), why)
