@@ -20,7 +20,7 @@ from typing import ClassVar
 from cpc_tf.core.settings import ConfigError, Settings, count, setting, side
 from cpc_tf.core.texts import PICTURES
 from cpc_tf.data.config import PicturesConfig
-from cpc_tf.encoders.released import ALL
+from cpc_tf.encoders.released import DEFAULT
 
 NONE = "none"
 BALANCED = "balanced"
@@ -44,7 +44,7 @@ class ClassifyConfig(Settings):
 
     data: LabelledConfig = LabelledConfig()
     encoder: str = setting(
-        ALL,
+        DEFAULT,
         "Encoder whose features are classified: a released one by its name, a module of cpc-tf"
         " export, another TF-Hub module of images, or keras:NAME; 'random:MODULE': the untrained"
         " copy of one of ours; 'pixels': none. keras:NAME is a network of Keras Applications, whose"

@@ -9,8 +9,8 @@ _DIRECTORIES = {card.parent.name: str(card.parent.resolve()) for card in _CARDS}
 
 # Of the released modules; for helps and messages.
 NAMES = ", ".join(sorted(_DIRECTORIES))
-# What --encoder is where several may be named.
-ALL = ",".join(sorted(_DIRECTORIES))
+# What --encoder is where none is named: the best of them on all sets of studies/encoders.
+DEFAULT = "imagenette_128px"
 MODULE = (
     f"a TF-Hub module: directory, handle, or the name of one that comes with the code ({NAMES});"
     " keras:NAME, a network of Keras Applications, with keras:NAME:FILE its weights in a file (.h5)"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 
 from cpc_tf.core.settings import ConfigError, Settings, count, setting, side
-from cpc_tf.encoders.released import ALL, MODULE
+from cpc_tf.encoders.released import DEFAULT, MODULE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class LabelConfig(Settings):
         "CSV file of the labels (file,label,by), read if it is there and written after each label",
     )
     encoder: str = setting(
-        ALL,
+        DEFAULT,
         f"Encoder whose features tell images apart: {MODULE}; or 'pixels'; several with commas"
         " between them: the labels so far choose one, or all side by side",
     )
