@@ -167,7 +167,7 @@ def draw(records: Sequence[dict]) -> bytes:
                     line = plots.Line(encoder, points, color, style)
                     drawn[encoder] = line.draw(axis, theme)
             axis.set(title=name, xscale="log")
-            axis.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+            axis.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
             axis.set_xticks(NUMBERS, [f"{each}" for each in NUMBERS])
             axis.minorticks_off()
         canvas.supxlabel("labels a class", fontsize=10)
