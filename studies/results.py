@@ -314,6 +314,7 @@ PROGRAMS = {
 OF_STUDIES = (
     "augmentation",
     "causes",
+    "clipart",
     "coverage",
     "encoders",
     "health",

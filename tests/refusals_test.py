@@ -124,6 +124,8 @@ TABLE = [
     ("label", "--pictures=gs://bucket/x", "^--pictures=gs://bucket/x: must be on a disk of this machine"),
     ("label", "--pictures=PICTURES --encoder=", "^--encoder= is empty: name an encoder"),
     ("embed", f"{EMBED} --encoder=", "^--encoder= is empty"),
+    ("pretrain", "--encoder=keras:VGG16", "^--encoder=keras:VGG16: cannot begin with new weights"),
+    ("efficient", "--encoder=random --backbone=keras:VGG16", "^--backbone=keras:VGG16: cannot begin with new"),
     ("embed", f"{EMBED} --encoder=keras:mobilenetv2", "^--encoder=keras:mobilenetv2: .* keras:MobileNetV2, "),
     ("embed", f"{EMBED} --encoder=torch:keras:VGG16", "^--encoder=torch:keras:VGG16: .*leave out torch:$"),
     ("embed", f"{EMBED} --encoder=graph:keras:VGG16", "^--encoder=graph:keras:VGG16: .*leave out graph:$"),

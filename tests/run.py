@@ -41,6 +41,8 @@ THIRD_PARTY = (
     "skimage",
     "pytest",
 )
+# Ends of the names of modules that are run, each in a process of its own, and never imported.
+PROGRAMS = ("__main__", "keras_hub_export")
 NO_TESTS = 5  # the exit status of pytest where all tests are left out
 CORES = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
 
@@ -140,7 +142,7 @@ def import_everything() -> None:
     for name in THIRD_PARTY:
         importlib.import_module(name)
     for module in pkgutil.walk_packages(cpc_tf.__path__, "cpc_tf."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith(PROGRAMS):
             importlib.import_module(module.name)
     gc.freeze()  # so that the garbage collector writes into no page that processes share
 

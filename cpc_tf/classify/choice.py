@@ -236,7 +236,7 @@ def described(compared: Sequence[dict[str, Any]], kind: LabelKind) -> list[str]:
         elif one["worse"] <= NOISE * one["error"]:
             verdict = "as good within the noise, and larger"
         else:
-            verdict = "worse"
+            verdict = "worse by cross-entropy"
         if one["points"] is not None and not one["is_taken"]:
             verdict += f" ({-100 * one['points']:+.1f} points, standard error"
             verdict += f" {100 * one['points_error']:.1f})"

@@ -28,7 +28,7 @@ from cpc_tf.core.settings import (
     width,
 )
 from cpc_tf.data.config import DataConfig
-from cpc_tf.encoders.networks import OWN, check_network
+from cpc_tf.encoders.networks import OWN, check_new
 from cpc_tf.encoders.released import MODULE
 from cpc_tf.training.config import (
     ONLY_PRETRAINING,
@@ -52,7 +52,7 @@ class BackboneConfig(Settings):
     )
     backbone: str = setting(
         "resnet50",
-        f"Architecture of the encoder if --encoder=random: {OWN}; or keras:NAME",
+        f"Architecture of the encoder if --encoder=random: {OWN}",
     )
     backbone_endpoint: str = setting(
         "feature_map",
@@ -78,7 +78,7 @@ class BackboneConfig(Settings):
     )
 
     def check(self):
-        check_network(self.backbone, "backbone")
+        check_new(self.backbone, "backbone")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,7 +30,7 @@ from cpc_tf.core.settings import (
 from cpc_tf.data.config import ImageConfig, PicturesConfig
 from cpc_tf.efficient.propagation_config import NONE, SELF_TRAINING, PropagationConfig
 from cpc_tf.encoders.config import PIXELS
-from cpc_tf.encoders.networks import check_network
+from cpc_tf.encoders.networks import check_new
 from cpc_tf.encoders.released import MODULE
 from cpc_tf.training.config import (
     NO_PARTS_OF_BATCHES,
@@ -169,7 +169,7 @@ class ClassifierConfig(Settings):
         if 0 < self.head_width < 4:
             raise ConfigError("head_width", self.head_width, "must be at least 4, or 0")
         for backbone in self.backbones:
-            check_network(backbone, "backbone", self.backbone)
+            check_new(backbone, "backbone", self.backbone)
         # A preset alone names no encoder.
         if len(self.backbones) > 1 and self.encoder not in ("", PIXELS):
             raise ConfigError(

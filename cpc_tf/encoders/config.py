@@ -21,7 +21,7 @@ class EncoderConfig(Settings):
 
     encoder: str = setting(
         "resnet161",
-        f"Architecture of the encoder: {OWN}; or keras:NAME, a network of Keras Applications",
+        f"Architecture of the encoder: {OWN}",
         source="Sec. 4.1",
         compared=False,
     )

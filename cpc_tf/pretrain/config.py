@@ -18,6 +18,7 @@ from cpc_tf.core.settings import ConfigError, Settings, all_leaves, count, leave
 from cpc_tf.core.texts import shown
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.networks import check_new
 from cpc_tf.encoders.released import NAMES
 from cpc_tf.objectives.config import (
     OBJECTIVES,
@@ -171,6 +172,8 @@ class PretrainConfig(Settings):
         if type(chosen) is not settings_class(self.objective.objective):
             raise TypeError("settings of another objective: change it with `settings.replace`")
         chosen.check_images(self.geometry)
+        if not self.initial_encoder:
+            check_new(self.encoder.encoder, "encoder")
         chosen.check_encoder(self.encoder.encoder)
         chosen.check_batch(self.training.batch_size, group)
         if chosen.NEEDS and self.augment.policy.always_grey:

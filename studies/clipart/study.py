@@ -39,18 +39,20 @@ def _run(places: runner.Places, name: str, encoder: str) -> runner.Run:
     work = f"{places.work}/clipart"
     drawings = f"{work}/drawings"
     copy = ["studies.clipart.drawings", f"--drawings={places.drawings}", f"--output={drawings}"]
-    steps = [(copy, f"{drawings}/counts.json")]
+    steps = []
+    if name == DRAWINGS or encoder == FREE:
+        steps.append((copy, f"{drawings}/counts.json"))
     if encoder == FREE:
         steps += runner.pretrained(work, PRESET, [f"--unlabelled={drawings}/openclipart"])
 
     images = f"{drawings}/held_out"
     if name != DRAWINGS:
-        images = f"{work}/images/{name.replace(' ', '_')}"
-        write = ["studies.encoders.images", f"--pictures_of={name}", f"--output={images}"]
+        images = f"{places.work}/encoders/images/{name.replace(' ', '_')}"
+        write = ["studies.encoders.images", f"--pictures_of={name}"]
         if name in FOLDERS:
             flag = FOLDERS[name]
             write.append(f"--{flag}={getattr(places, flag)}")
-        steps.append((write, f"{images}.json"))
+        steps.append(([*write, f"--output={images}"], f"{images}.json"))
 
     modules = {
         "pixels": "pixels",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
 import pathlib
 import shutil
 import sys
@@ -38,6 +39,10 @@ AUGMENT = ("--augment=small_patches", "--augment_changes=elastic=0,histogram=0")
 # The step is one program of XLA, for one device.
 ONE_PROGRAM = ("--xla=on", "--parts=1", "--strategy=single", "--nodeterministic")
 QUALITY = 90  # of JPEG
+# One step is done here, for which XLA's optimizations on a CPU take longer than they save.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
 
 
 class Begun(NamedTuple):

@@ -195,6 +195,20 @@ for _pixels, _names in _KERAS_NETWORKS.items():
         )
 
 
+def check_new(name: str, flag: str, value: str = "") -> None:
+    """Raises ConfigError if no network of this name can learn from new weights; see
+    `check_network`.
+    """
+    check_network(name, flag, value)
+    if name.startswith(KERAS):
+        raise ConfigError(
+            flag,
+            shown(value or name),
+            "cannot begin with new weights: batch norm of Keras' networks keeps the statistics of"
+            " trained ones",
+        )
+
+
 def check_network(name: str, flag: str, value: str = "") -> None:
     """Raises ConfigError if there is no network of this name.
 
@@ -211,5 +225,5 @@ def check_network(name: str, flag: str, value: str = "") -> None:
         alike = ", ".join(spelled[each] for each in near) or "e.g. keras:EfficientNetV2B0"
         why = f"Keras Applications has no network {shown(name.removeprefix(KERAS))}: {alike}"
     else:
-        why = f"must be one of {OWN}, or keras:NAME, a network of Keras Applications"
+        why = f"must be one of {OWN}"
     raise ConfigError(flag, shown(value or name), why)
