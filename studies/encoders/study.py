@@ -22,8 +22,8 @@ from studies.encoders.measure import DRAWS, NUMBERS
 from studies.records import Command
 from studies.tables import spread
 
-# Of the released module, in steps of 32 images, and of Lite0, in steps of 16: four minutes of one
-# core each.
+# Of the released module, in steps of 32 images, and of Lite0, in steps of 16: four to five
+# minutes of one core each.
 STEPS = 400
 LITE0_STEPS = 50
 PRESET = "flags/imagenette/pretrain_128px.flags"
