@@ -22,8 +22,8 @@ from studies.encoders.measure import DRAWS, NUMBERS
 from studies.records import Command
 from studies.tables import spread
 
-# Of the released module, in steps of 32 images, and of Lite0, in steps of 16: four minutes of one
-# core each.
+# Of the released module, in steps of 32 images, and of Lite0, in steps of 16: four to five
+# minutes of one core each.
 STEPS = 400
 LITE0_STEPS = 50
 PRESET = "flags/imagenette/pretrain_128px.flags"
@@ -167,7 +167,7 @@ def draw(records: Sequence[dict]) -> bytes:
                     line = plots.Line(encoder, points, color, style)
                     drawn[encoder] = line.draw(axis, theme)
             axis.set(title=name, xscale="log")
-            axis.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+            axis.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
             axis.set_xticks(NUMBERS, [f"{each}" for each in NUMBERS])
             axis.minorticks_off()
         canvas.supxlabel("labels a class", fontsize=10)
