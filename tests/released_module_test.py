@@ -1,5 +1,5 @@
-"""The module that is released with the code: whole, and better than its untrained copy on other
-images.
+"""The modules that are released with the code: whole, and the first one better than its untrained
+copy on other images.
 """
 
 import json
@@ -20,7 +20,9 @@ from cpc_tf.export.encoder import export_again
 
 pytestmark = pytest.mark.slow
 
-MODULE = pathlib.Path(__file__).parent.parent / "modules" / "imagenette_128px"
+MODULES = pathlib.Path(__file__).parent.parent / "modules"
+MODULE = MODULES / "imagenette_128px"
+NAMES = sorted(path.parent.name for path in MODULES.glob("*/encoder.json"))
 
 
 @pytest.fixture(scope="module")
@@ -28,23 +30,32 @@ def layer():
     return hub.KerasLayer(str(MODULE), trainable=True)
 
 
-def test_it_is_a_layer_that_can_be_trained(layer):
+@pytest.fixture(scope="module", params=NAMES)
+def each(request):
+    """A module of ours, and it as a layer."""
+    module = MODULES / request.param
+    return module, hub.KerasLayer(str(module), trainable=True)
+
+
+def test_it_is_a_layer_that_can_be_trained(each):
+    module, layer = each
     features = layer(tf.random.stateless_uniform([2, 128, 128, 3], [0, 0]))
     assert features.shape == (2, 1024)
     assert np.isfinite(features).all()
     assert (
         sum(np.prod(v.shape) for v in layer.trainable_variables)
-        == read_card(str(MODULE), "").parameters
+        == read_card(str(module), "").parameters
     )
 
 
-def test_it_is_as_the_exporter_writes_it_today(layer):
+def test_it_is_as_the_exporter_writes_it_today(each):
     """It refuses other pixels than those in [0, 1], and its page says how it is used now."""
-    again = export_again(str(MODULE))
-    assert (MODULE / "README.md").read_text() == again.readme
-    assert read_card(str(MODULE)).to_json() == {
+    module, layer = each
+    again = export_again(str(module))
+    assert (module / "README.md").read_text() == again.readme
+    assert read_card(str(module)).to_json() == {
         **again.card,
-        "versions": read_card(str(MODULE)).versions,
+        "versions": read_card(str(module)).versions,
     }
     for entry in (layer.resolved_object, layer.resolved_object.patched):
         with pytest.raises(tf.errors.InvalidArgumentError, match="must be floats in"):

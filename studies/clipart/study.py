@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from cpc_tf.core.texts import markdown_table
 from studies import runner
 from studies.coverage.study import FOLDERS
+from studies.encoders.measure import DRAWS, NUMBERS
 from studies.tables import spread
 
 PRESET = "flags/openclipart/pretrain_128px.flags"
@@ -23,7 +24,6 @@ DRAWINGS = "drawings of other subjects"
 OTHERS = ("imagenette", "blood cells", "digits", "textures")
 PHOTOGRAPHS = "imagenette_128px"
 FREE = "openclipart_128px"
-DRAWS = 5
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
@@ -73,9 +73,8 @@ def _run(places: runner.Places, name: str, encoder: str) -> runner.Run:
 
 def table(records: Sequence[dict]) -> str:
     """A line for each set and encoder, a column for each number of labels a class."""
-    numbers = [row["each"] for row in records[0]["rows"]]
     lines = []
     for record in records:
         cells = [spread(row["accuracy"]) for row in record["rows"]]
         lines.append([record["set"], record["encoder"], *cells])
-    return markdown_table(["images", "features", *numbers], lines)
+    return markdown_table(["images", "features", *NUMBERS], lines)
