@@ -135,7 +135,7 @@ TABLE = [
      "^--signature=x: is for third-party modules"),
     ("embed", f"{EMBED} --encoder=random:", "^--encoder=random: is empty: .*random:"),
     ("embed", f"{EMBED} --encoder=random:/nowhere", "^--encoder=/nowhere: there is no such directory"),
-    ("embed", f"{EMBED} --encoder=imagenet", "^--encoder=imagenet: .* directory; released modules: imagenette_128px$"),
+    ("embed", f"{EMBED} --encoder=imagenet", "^--encoder=imagenet: .* directory; released modules: .*openclipart_128px$"),
     ("pretrain", "--encoder=small --output_stack=4", "^--output_stack=4: .*small has 3"),
     # ---- pre-training and objectives
     ("pretrain", "--image_size=400", "^--image_size=400: "),
