@@ -7,7 +7,7 @@ import dataclasses
 import tensorflow as tf
 
 from cpc_tf.core.settings import replace
-from cpc_tf.encoders.card import EncoderName, Training
+from cpc_tf.encoders.card import Training, module_name
 from cpc_tf.export.encoder import encoder_export
 from cpc_tf.export.shared import (
     Export,
@@ -38,7 +38,7 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
     if run.initial_encoder:
         with missing_module_named(workdir):
             before = read_initial_card(run.initial_encoder).training
-        before = dataclasses.replace(before, module=EncoderName.parse(run.initial_encoder).title)
+        before = dataclasses.replace(before, module=module_name(run.initial_encoder))
     objective = run.objective.kind
     result = result_of(workdir)
     training = Training(

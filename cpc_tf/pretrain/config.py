@@ -121,9 +121,8 @@ class PretrainConfig(Settings):
     workdir: str = run_directory()
     initial_encoder: str = setting(
         "",
-        "Module of `cpc-tf export` with the initial weights, the name of one that comes with the"
-        f" code ({NAMES}), or keras:NAME or keras:NAME:FILE, a network of Keras Applications, which"
-        " --encoder need not say again; empty: new weights",
+        "Module of `cpc-tf export` with the initial weights, or the name of one that comes with"
+        f" the code ({NAMES}); empty: new weights",
         path=True,
         compared=False,
     )

@@ -10,13 +10,12 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf.core.progress import waiting_for
-from cpc_tf.core.settings import ConfigError, renamed, replace
+from cpc_tf.core.settings import ConfigError
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
-from cpc_tf.encoders.card import EncoderName, Identity
-from cpc_tf.encoders.networks import KERAS
+from cpc_tf.encoders.card import Identity, module_name
 from cpc_tf.evaluation.inference import encode_dataset, on_replicas, own_images
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.pretrain import patch_sheet
@@ -41,7 +40,6 @@ def pretrain(config: PretrainConfig) -> dict:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    config = _of_initial_encoder(config)
     share_cores(config.training, config.parts)
     with open_run(config, "pretrain") as (workdir, strategy):
         result = _run(config, workdir, strategy)
@@ -49,14 +47,6 @@ def pretrain(config: PretrainConfig) -> dict:
         print(f"done: {config.workdir}" + (f", loss {loss:.3f}" if loss is not None else ""))
         print(f"next: cpc-tf export --workdir={config.workdir} --output=HUB_DIR", flush=True)
     return result
-
-
-def _of_initial_encoder(config: PretrainConfig) -> PretrainConfig:
-    """Returns the settings with the architecture that --initial_encoder=keras:NAME says."""
-    if not config.initial_encoder.startswith(KERAS) or config.encoder.encoder.startswith(KERAS):
-        return config
-    with renamed("encoder", "initial_encoder"):
-        return replace(config, encoder=EncoderName.parse(config.initial_encoder).network)
 
 
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
@@ -135,16 +125,13 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
             evaluate_every=monitor.probe_every,
             **periodic,
         )
-    began_with = ""
-    if config.initial_encoder:
-        began_with = EncoderName.parse(config.initial_encoder).title
     identity = Identity(
         trained_by=config.objective.objective,
         architecture=config.encoder.encoder,
         dataset=data.origin,
         seed=config.training.seed,
         parameters=int(sum(np.prod(v.shape) for v in training.model.encoder.trainable_variables)),
-        began_with=began_with,
+        began_with=module_name(config.initial_encoder),
         method=config.objective_settings.method(config.augment.augment),
         rung=config.rung,
     )

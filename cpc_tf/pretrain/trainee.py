@@ -10,12 +10,12 @@ import tensorflow as tf
 from cpc_tf.core import native
 from cpc_tf.core.keras import keras
 from cpc_tf.core.settings import ConfigError, renamed
-from cpc_tf.encoders.card import MODULE, EncoderCard, EncoderName
+from cpc_tf.encoders.card import EncoderCard, read_card, refuse_several
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.layers import has_batch_norm
 from cpc_tf.encoders.load import saved_values, take_values
 from cpc_tf.encoders.network import Network, make_encoder, restore_kernel_norms
-from cpc_tf.encoders.networks import IMAGENET, KERAS
+from cpc_tf.encoders.released import directory_of
 from cpc_tf.objectives.base import Contrastive, Objective, Output, check_groups
 from cpc_tf.objectives.config import is_objective
 from cpc_tf.pretrain.config import PretrainConfig
@@ -265,19 +265,20 @@ def build_model(config: PretrainConfig, images: int = 0, train_steps: int = 0) -
 
 
 def initialize(encoder: Network, module: str) -> None:
-    """Gives an encoder the weights of --initial_encoder, one of our modules or a network of Keras.
+    """Gives an encoder the weights of --initial_encoder, one of our modules.
 
     The outputs stay the module's. Kernels before a norm get the length of new ones, so that they
     learn as fast.
 
     Raises:
-      ConfigError: there is no such module, it learned from labels, though it is no network of
-        Keras, or it is another network than the run's.
+      ConfigError: there is no such module, it learned from labels, or it is another network than
+        the run's.
     """
     with renamed("encoder", "initial_encoder"):
-        name = _initial_name(module)
-        card = name.card()
-        if not name.network and not is_objective(card.training.trained_by):
+        refuse_several(module)
+        directory = directory_of(module)
+        card = read_card(directory)
+        if not is_objective(card.training.trained_by):
             raise ConfigError(
                 "encoder",
                 module,
@@ -292,23 +293,11 @@ def initialize(encoder: Network, module: str) -> None:
                     module,
                     f"it has --{field.name}={there}, this run --{field.name}={here}",
                 )
-        if name.network:
-            values = make_encoder(card.encoder, keras_weights=name.module or IMAGENET).variables
-        else:
-            values = saved_values(name.module, module)
-        take_values(encoder, values, module)
+        take_values(encoder, saved_values(directory, module), module)
     restore_kernel_norms(encoder)
 
 
 def read_initial_card(module: str) -> EncoderCard:
     """Returns the card of --initial_encoder. Raises ConfigError if there is none."""
     with renamed("encoder", "initial_encoder"):
-        return _initial_name(module).card()
-
-
-def _initial_name(module: str) -> EncoderName:
-    """Returns what --initial_encoder names. Raises ConfigError if it is no trained network."""
-    name = EncoderName.parse(module)
-    if name.kind not in (MODULE, KERAS) or name.pixels:
-        raise ConfigError("encoder", module, "name a module of cpc-tf export, or keras:NAME")
-    return name
+        return read_card(directory_of(module))

@@ -69,8 +69,6 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    from studies.encoders import lite0  # noqa: F401 an encoder may be a network of it
-
     flags.DEFINE_string("pictures", None, "folder of a folder for each class", required=True)
     flags.DEFINE_string("encoder", None, "as in `cpc-tf embed`", required=True)
     flags.DEFINE_string("beside", "", "a second encoder, whose features stand beside the first's")

@@ -19,21 +19,10 @@ from studies import runner
 from studies.coverage.study import FOLDERS
 from studies.encoders.images import SETS
 from studies.encoders.measure import DRAWS, NUMBERS
-from studies.records import Command
 from studies.tables import spread
 
-# Of the released module, in steps of 32 images, and of Lite0, in steps of 16: four to five
-# minutes of one core each.
-STEPS = 400
-LITE0_STEPS = 50
+STEPS = 400  # of 32 images: four to five minutes of one core
 PRESET = "flags/imagenette/pretrain_128px.flags"
-# On the same grid of 5 x 5 patches; a smaller rate, since the network is a trained one of another
-# kind.
-LITE0 = [
-    *("--resize=252", "--image_size=224", "--patch_size=64", "--patch_stride=40", "--mirror"),
-    *("--context_blocks=3", "--batch_size=16", "--learning_rate=2e-4", "--warmup_steps=10"),
-    *(f"--train_steps={LITE0_STEPS}", "--steps_per_loop=10", "--probe_every=0"),
-]
 # encoder -> its colour, see `plots.Theme`, and style
 ENCODERS = {
     "pixels": ("pixels", "-"),
@@ -42,7 +31,6 @@ ENCODERS = {
     "Lite0": ("labels", "-"),
     "CPC + Lite0": ("healthy", "-"),
     "CPC, adapted": ("cpc", "--"),
-    "Lite0, adapted": ("labels", "--"),
 }
 QUOTED = ("imagenette", "blood cells", "drawings", "digits")
 
@@ -65,8 +53,6 @@ def _run(places: runner.Places, name: str, encoder: str) -> runner.Run:
     if encoder == "CPC, adapted":
         more = [f"--initial_encoder={runner.MODULE}", f"--train_steps={STEPS}", "--probe_every=0"]
         steps += runner.pretrained(folder, PRESET, [f"--dataset=folder:{images}", *more])
-    if encoder == "Lite0, adapted":
-        steps += _lite0_adapted(places, images, folder)
 
     lite0 = f"-1..1:{places.lite0}"
     named = {
@@ -85,21 +71,6 @@ def _run(places: runner.Places, name: str, encoder: str) -> runner.Run:
         f"--output={result}",
     ]
     return runner.Run({"set": name, "encoder": encoder}, [*steps, (measure, result)])
-
-
-def _lite0_adapted(places: runner.Places, images: str, folder: str) -> list[tuple[Command, str]]:
-    """Returns the steps that leave Lite0, pre-trained further on the images, in FOLDER/hub."""
-    command = "studies.encoders.lite0"
-    file = f"{folder}/lite0.weights.h5"
-    take = [command, "weights", f"--module={places.lite0}", f"--output={file}"]
-    more = [f"--dataset=folder:{images}", f"--initial_encoder=keras:EfficientNetLite0:{file}"]
-    train = [command, "pretrain", *more, *LITE0, f"--workdir={folder}/pretrain"]
-    export = [command, "export", f"--workdir={folder}/pretrain", f"--output={folder}/hub"]
-    return [
-        (take, file),
-        (train, f"{folder}/pretrain/result.json"),
-        (export, f"{folder}/hub/encoder.json"),
-    ]
 
 
 def _word(text: str) -> str:

@@ -13,17 +13,14 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf.core.keras import keras
 from cpc_tf.core.settings import ConfigError, replace
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.load import saved_values
 from cpc_tf.encoders.network import make_encoder, restore_kernel_norms
 from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.pretrain import run
 from cpc_tf.pretrain.trainee import Pretraining, initialize
 from tests import samples
 from tests.conftest import make_tiny
-from tests.keras_networks import draw, tiny
 from tests.modules import PRETRAINED, write_card, write_module
 from tests.pretrain.tiny import TINY
 
@@ -135,32 +132,3 @@ def test_result_and_exported_module_name_the_initial_encoder(whole, tmp_path, mo
         in text
     )
     assert "(`photos`, `folder:birds`) may extend" in text
-
-
-def test_a_network_of_keras_goes_on_learning(tmp_path, monkeypatch):
-    monkeypatch.setattr(keras.applications, "ResNet50", tiny)
-    network = tiny(False, None, (64, 64, 3), "avg")
-    draw(network)
-    network.save_weights(f"{tmp_path}/w.h5")
-    name = f"keras:ResNet50:{tmp_path}/w.h5"
-    config = replace(TINY, initial_encoder=name, workdir=f"{tmp_path}/run", learning_rate=0.1)
-    result = run.pretrain(config)
-    named = [result["encoder"], result["identity"]["began_with"]]
-    assert named == ["keras:ResNet50", "keras:ResNet50:w.h5"]
-    monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: {"difference": 0, "variables": 0})
-    export(ExportConfig(workdir=config.workdir, output=f"{tmp_path}/hub", weights="raw"))
-    card = json.loads((tmp_path / "hub/encoder.json").read_text())
-    assert card["encoder"]["encoder"] == "keras:ResNet50"
-    assert card["began_as"] == {"module": "keras:ResNet50:w.h5", "objective": "unknown"}
-    # All is trained but the statistics of batch norm.
-    values = saved_values(f"{tmp_path}/hub", "hub")
-    assert len(values) == len(network.weights)
-    for variable in network.weights:
-        kept = any(np.array_equal(variable, value) for value in values)
-        assert kept == ("moving" in variable.name)
-
-
-def test_only_trained_networks_can_begin(tmp_path):
-    for name in ("pixels", "random:imagenette_128px", "-1..1:imagenette_128px"):
-        with pytest.raises(ConfigError, match=f"^--initial_encoder={name}: name a module"):
-            initialize(make_encoder(MODULE), name)
