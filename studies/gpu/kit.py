@@ -38,7 +38,7 @@ from cpc_tf.training.strategy import strategy_of
 AUGMENT = ("--augment=small_patches", "--augment_changes=elastic=0,histogram=0")
 # The step is one program of XLA, for one device.
 ONE_PROGRAM = ("--xla=on", "--parts=1", "--strategy=single", "--nodeterministic")
-QUALITY = 90  # of JPEG
+QUALITY = 75  # of JPEG
 # One step is done here, for which XLA's optimizations on a CPU take longer than they save.
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
@@ -88,12 +88,20 @@ def make(kit: pathlib.Path, flags: Sequence[str]) -> None:
     program = begun.step.experimental_get_compiler_ir(zeros)(stage="hlo_serialized")
     (kit / "step.hlo").write_bytes(program)
     values = [_value(argument) for argument in begun.arguments]
-    np.savez_compressed(kit / "state.npz", **{f"a{i}": _half(v) for i, v in enumerate(values)})
+    stored: dict[str, np.ndarray] = {}
+    first: dict[tuple, int] = {}
+    places = []  # of the values that are stored: averages begin as the weights, moments as zeros
+    for index, value in enumerate(map(_half, values)):
+        place = first.setdefault((value.dtype.str, value.shape, value.tobytes()), index)
+        places.append(place)
+        stored[f"a{place}"] = value
+    np.savez_compressed(kit / "state.npz", **stored)
     geometry = config.geometry
     about = {
         "flags": list(flags),
         "metrics": begun.training.reported,
         "dtypes": [f"{value.dtype}" for value in values],
+        "places": places,
         "averages": begun.averages,
         "steps": config.training.steps(begun.source.num_examples),
         "batch": config.training.batch_size,

@@ -78,8 +78,8 @@ class Step:
 
         stored = np.load(kit / "state.npz")
         self.state = []
-        for index, dtype in enumerate(self.about["dtypes"]):
-            value = stored[f"a{index}"]
+        for place, dtype in zip(self.about["places"], self.about["dtypes"]):
+            value = stored[f"a{place}"]
             self.state.append(jax.device_put(value.astype(dtype), self.device))
 
     def run(self, patches: np.ndarray) -> dict[str, float]:
