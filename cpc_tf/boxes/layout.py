@@ -201,15 +201,17 @@ def format_of(path: str) -> tuple[str, str]:
     flag = f"--boxes={path}"
     root = walk.folder_at(path, flag)
     image_keys = dict.fromkeys(map(key, walk.images(root)), "")
-    reason_of = {}
+    formats = {}
     for kind_, (_, title) in _FILES.items():
         files = _annotation_files(kind_, root, image_keys)
         if files:
             named = {"coco": "", "csv": " with columns of boxes"}.get(
                 kind_, " with the names of images"
             )
-            reason_of[kind_] = f"{len(files)} {title} file{'s' * (len(files) > 1)}{named}"
-    formats = {kind_: what for kind_, what in reason_of.items() if kind_ != "coco"} or reason_of
+            formats[kind_] = f"{len(files)} {title} file{'s' * (len(files) > 1)}{named}"
+    # Other files may lie beside a JSON file of the same boxes.
+    if len(formats) > 1:
+        formats.pop("coco", None)
     if len(formats) == 1:
         return next(iter(formats.items()))
     if not formats:

@@ -1,10 +1,10 @@
 """Chooses among encoders: the best one, or all side by side, by the cross-validation that states
 the accuracy.
 
-Each candidate has the same images in the same folds, so that they are compared image by image. Of
-those that are not worse than the best by more than a standard error, the smallest is taken. The
-best of several by chance looks better than it is: what is stated of an image is therefore by the
-candidate that the other folds would have chosen.
+All candidates see the same images in the same folds, so they are compared image by image. The
+smallest candidate within a standard error of the best is chosen. The best of several candidates
+looks better than it is, since chance helps to choose it. So the stated accuracy uses, for each
+fold, the candidate that the other folds choose.
 """
 
 from __future__ import annotations

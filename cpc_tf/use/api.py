@@ -116,7 +116,7 @@ def classify(
       labels: a CSV file with the columns file and label, for images that are not sorted into
         folders. Images without a label help where labels are few.
       encoder: as loaded, directory of its module, or name of a released one; several with commas
-        between them: cross-validation chooses. None: the released ones.
+        between them: cross-validation chooses. None: 'imagenette_128px'.
       workdir: directory of the classifier.
       verbose: whether to print what the command prints.
       **settings: any setting of `cpc-tf classify --help`.

@@ -33,7 +33,7 @@ SERIES = {"shapes/stars": 150}
 
 
 def prepare(drawings: str, output: str) -> dict[str, int]:
-    """Writes the copies, unless they are there; returns how many each part has.
+    """Writes the copies; returns how many each part has.
 
     Raises:
       FileNotFoundError: a folder of the package is not there.
@@ -53,8 +53,7 @@ def prepare(drawings: str, output: str) -> dict[str, int]:
         part = "held_out" if name.parts[0] in HELD_OUT else LEARNED
         place = pathlib.Path(output, part, name.parts[0], "_".join(name.parts[1:]))
         place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.exists():
-            image.save(place)
+        image.save(place)
         counts[part] += 1
     return dict(counts)
 

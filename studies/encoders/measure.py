@@ -26,32 +26,34 @@ NUMBERS = (5, 12, 50)  # labels a class
 DRAWS = 5
 
 
-def encoded(pictures: str, encoders: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the features of some encoders, side by side, float32 [N, D], and the numbers of the
-    classes, int64 [N].
-    """
-    found = [embed(EmbedConfig(pictures=pictures, encoder=encoder)) for encoder in encoders]
-    folders = [name.partition("/")[0] for name in found[0].names]
-    _, labels = np.unique(folders, return_inverse=True)
-    return np.concatenate([each.features for each in found], 1), labels
+def encoded(pictures: str, encoders: list[str]) -> LabelledFeatures:
+    """Returns the images of a folder by some encoders, side by side as in `cpc-tf classify`."""
+    of_each = []
+    for encoder in encoders:
+        embedded = embed(EmbedConfig(pictures=pictures, encoder=encoder))
+        folders = [name.partition("/")[0] for name in embedded.names]
+        names, labels = np.unique(folders, return_inverse=True)
+        groups = np.arange(len(labels))
+        of_each.append(LabelledFeatures(embedded.features, labels, groups, len(names)))
+    return of_each[0] if len(of_each) == 1 else logistic.side_by_side(of_each)
 
 
-def accuracy(features: np.ndarray, labels: np.ndarray, each: int, seed: int) -> float:
+def accuracy(examples: LabelledFeatures, each: int, seed: int) -> float:
     """Returns the mean over the classes of how many of the other images are right, from `each`
     labels a class.
     """
+    labels = examples.labels
     random = np.random.default_rng([seed, each])
-    classes = int(labels.max()) + 1
+    classes = examples.classes
     chosen = np.concatenate(
         [
             random.choice(np.flatnonzero(labels == number), each, replace=False)
             for number in range(classes)
         ]
     )
-    examples = LabelledFeatures(features[chosen], labels[chosen], np.arange(len(chosen)), classes)
-    classifier = logistic.fit(examples, logistic.USUAL)
+    classifier = logistic.fit(examples.take(chosen), logistic.USUAL)
     others = np.setdiff1d(np.arange(len(labels)), chosen)
-    right = guesses(classifier.logits(features[others])) == labels[others]
+    right = guesses(classifier.logits(examples.features[others])) == labels[others]
     return float(np.mean([right[labels[others] == number].mean() for number in range(classes)]))
 
 
@@ -59,12 +61,13 @@ def main(_) -> None:
     """Measures all draws and writes them as JSON."""
     values = flags.FLAGS
     encoders = [values.encoder, values.beside] if values.beside else [values.encoder]
-    features, labels = encoded(values.pictures, encoders)
+    examples = encoded(values.pictures, encoders)
     rows = []
     for each in NUMBERS:
-        draws = [round(accuracy(features, labels, each, seed), 4) for seed in range(values.draws)]
+        draws = [round(accuracy(examples, each, seed), 4) for seed in range(values.draws)]
         rows.append({"each": each, "accuracy": draws})
-    result = {"images": len(labels), "features": features.shape[1], "rows": rows}
+    count, width = examples.features.shape
+    result = {"images": count, "features": width, "rows": rows}
     write_file(values.output, json.dumps(result) + "\n")
 
 

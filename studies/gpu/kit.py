@@ -122,12 +122,9 @@ def make(kit: pathlib.Path, flags: Sequence[str]) -> None:
     np.savez_compressed(kit / "expected.npz", patches=patches, loss=metrics["loss"].numpy())
 
     # The images, and the program that trains.
-    ends = []
-    data = b""
-    for encoded in _encoded(begun):
-        data += encoded
-        ends.append(len(data))
-    np.savez(kit / "images.npz", data=np.frombuffer(data, np.uint8), ends=np.array(ends))
+    images = [*_encoded(begun)]
+    ends = np.cumsum([len(image) for image in images])
+    np.savez(kit / "images.npz", data=np.frombuffer(b"".join(images), np.uint8), ends=ends)
     shutil.copy(pathlib.Path(__file__).with_name("train.py"), kit)
     size = sum(path.stat().st_size for path in kit.iterdir()) / 2**20
     print(f"{len(values)} arguments, {len(ends)} images, {size:.1f} MiB in {kit}")
@@ -206,10 +203,10 @@ def _encoded(begun: Begun) -> Iterator[bytes]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 4 or sys.argv[1] not in ("make", "take"):
+        sys.exit(__doc__)
     _, word, place, *more = sys.argv
     if word == "make":
         make(pathlib.Path(place), more)
-    elif word == "take":
-        take(pathlib.Path(place), pathlib.Path(more[0]))
     else:
-        sys.exit(__doc__)
+        take(pathlib.Path(place), pathlib.Path(more[0]))
