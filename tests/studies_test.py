@@ -16,6 +16,7 @@ from absl import flags
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
+from cpc_tf.classify.logistic import LabelledFeatures
 from cpc_tf.core import cli
 from cpc_tf.core.keras import keras
 from cpc_tf.encoders.card import Identity
@@ -479,17 +480,18 @@ def test_few_labels_are_scored_by_mean_of_classes():
     labels = np.repeat([0, 1, 2], [60, 60, 3])
     features = np.zeros([123, 2], np.float32)
     features[labels == 1] = 1
-    values = [few_labels.accuracy(features, labels, 2, seed) for seed in range(5)]
+    examples = LabelledFeatures(features, labels, np.arange(123), 3)
+    values = [few_labels.accuracy(examples, 2, seed) for seed in range(5)]
     # of two classes that look the same one is found
     assert values == pytest.approx([2 / 3] * 5)
 
 
 def test_encoders_stand_side_by_side_on_folders_of_classes(tmp_path):
     samples.write_pictures(tmp_path / "in", {"train": 3}, names=("a", "b"))
-    features, labels = few_labels.encoded(f"{tmp_path}/in/train", ["pixels", "pixels"])
-    assert labels.tolist() == [0, 0, 0, 1, 1, 1]
-    half = features.shape[1] // 2
-    assert np.array_equal(features[:, :half], features[:, half:])
+    examples = few_labels.encoded(f"{tmp_path}/in/train", ["pixels", "pixels"])
+    assert examples.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    half = examples.features.shape[1] // 2
+    assert np.array_equal(examples.features[:, :half], examples.features[:, half:])
 
 
 def test_table_of_encoders_marks_the_best():
