@@ -102,7 +102,7 @@ if __name__ == "__main__":
         "lite0", Places().lite0, "folder of EfficientNet-Lite0 as a SavedModel, for encoders"
     )
     flags.DEFINE_float(
-        "minutes", Places().minutes, "time of each objective on one core, for rivals"
+        "minutes", Places().minutes, "time of each objective on one core, for objectives"
     )
     flags.DEFINE_multi_string(
         "only", [], "FIELD=VALUE: only runs whose record has it; may be repeated"

@@ -30,9 +30,9 @@ from studies.encoders import study as encoders
 from studies.health import study as health
 from studies.label_curve import study as curves
 from studies.ladder import study as ladders
+from studies.objectives import study as objectives
 from studies.paper import figures as paper
 from studies.paper import page
-from studies.rivals import study as rivals
 from studies.tables import spread
 
 ROOT = records.FOLDER.parent
@@ -320,7 +320,7 @@ OF_STUDIES = (
     "health",
     "label",
     "recipe",
-    "rivals",
+    "objectives",
     "supervised",
 )
 TABLES: dict[str, Callable[[], str]] = {
@@ -348,7 +348,7 @@ PICTURES: dict[str, Callable[[], bytes]] = {
     "few_labels": lambda: curves.draw(of("label_curve", dataset="photos")),
     "causes": lambda: causes.draw(of("causes")),
     "health": lambda: health.draw(of("health")),
-    "rivals": lambda: rivals.draw(of("rivals")),
+    "objectives": lambda: objectives.draw(of("objectives")),
     "encoders": lambda: encoders.draw(of("encoders")),
 }
 

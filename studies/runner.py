@@ -45,7 +45,7 @@ STUDIES = (
     "recipe",
     "supervised",
     "clipart",
-    "rivals",
+    "objectives",
     "label",
     "coverage",
     "encoders",
@@ -61,7 +61,7 @@ class Places(NamedTuple):
     boxes: str = "../shared/data/bccd-voc"
     drawings: str = "/usr/share/openclipart/png"
     lite0: str = "../shared/data/efficientnet_lite0"  # SavedModel
-    minutes: float = 30.0  # that an objective of `rivals` has on one core
+    minutes: float = 12.0  # that an objective of `objectives` has on one core
 
 
 def load(study: str) -> ModuleType:

@@ -126,6 +126,15 @@ class PretrainConfig(Settings):
         path=True,
         compared=False,
     )
+    minutes: float = setting(
+        0.0,
+        "Length of training in minutes on this machine, in place of --train_steps and"
+        " --train_epochs: a trial of some seconds finds how many steps fit; 0: those decide",
+        unit="minutes",
+        minimum=0,
+        maximum=1e6,
+        free_on_resume=True,
+    )
     rung: str = setting(
         "",
         "Name of this training as a step of a ladder, as '3_bu': the report shows such encoders in"

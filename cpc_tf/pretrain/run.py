@@ -19,6 +19,7 @@ from cpc_tf.encoders.card import Identity, module_name
 from cpc_tf.evaluation.inference import encode_dataset, on_replicas, own_images
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.pretrain import patch_sheet
+from cpc_tf.pretrain.budget import with_steps
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
@@ -37,9 +38,12 @@ def pretrain(config: PretrainConfig) -> dict:
     """Runs or resumes a pre-training run, prints where it is, and returns its result, which is also
     in result.json.
 
+    With `minutes` a trial of some seconds comes first, which finds how many steps fit into them.
+
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
+    config = with_steps(config)
     share_cores(config.training, config.parts)
     with open_run(config, "pretrain") as (workdir, strategy):
         result = _run(config, workdir, strategy)

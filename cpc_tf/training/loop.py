@@ -123,8 +123,9 @@ def train(
     mentioned = False
     with waiting_for("tracing a training step"):
         device_loop.get_concrete_function(iterator, tf.constant(1))
+    between_cost: Record = {}
     if between and step % between_every == 0:
-        between(step)
+        between_cost = _cost_per_step(between, step, between_every)
 
     with Deferred() as stop:
         while step < train_steps:
@@ -159,7 +160,8 @@ def train(
             if evaluate and (is_due or step == train_steps):
                 record.update(evaluate())
             if between and step % between_every == 0 and step < train_steps:
-                between(step)
+                between_cost = _cost_per_step(between, step, between_every)
+            record.update(between_cost)
 
             # The record.
             records.append(workdir.rounded(step, record))
@@ -303,6 +305,16 @@ def _resources(progress: Progress, batch_size: int, seconds: float) -> Record:
     if (read := bytes_read()) is not None:
         resources["read_gb"] = read / 1e9
     return resources
+
+
+def _cost_per_step(between: Callable[[int], None], step: int, every: int) -> Record:
+    """Calls what is done every so many steps, and returns what it took for each of them."""
+    wall, cpu = time.monotonic(), time.process_time()
+    between(step)
+    return {
+        "between_wall_seconds": (time.monotonic() - wall) / every,
+        "between_cpu_seconds": (time.process_time() - cpu) / every,
+    }
 
 
 def _device_loop(trainee: Trainee, measured: bool) -> Callable:

@@ -8,12 +8,10 @@ A trial that changes only the optimizer costs the same, and is not measured.
 
 from __future__ import annotations
 
-import pathlib
 import statistics
 import sys
-import tempfile
 
-from studies import timing
+from cpc_tf.training import pace
 from studies.recipe.study import TRIALS, training
 from studies.runner import Places
 
@@ -27,9 +25,8 @@ def main(pictures: str) -> None:
     measured: dict[str, list[float]] = {name: [] for name in TRIALS if name not in ALIKE}
     for _ in range(ROUNDS):
         for name, seconds in measured.items():
-            with tempfile.TemporaryDirectory() as folder:
-                command = training(places, TRIALS[name])
-                step = timing.seconds_of_step(command, pathlib.Path(folder, "run"))
+            module, *words = command = training(places, TRIALS[name])
+            step = pace.seconds_of_step(module, words, pace.CPU)
             images = 64 if "--batch_size=64" in command else 32
             seconds.append(step / images)
             print(f"{name}: {1000 * seconds[-1]:.1f} ms", flush=True)
