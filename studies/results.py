@@ -329,6 +329,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "summary": summary,
     "modules": module_tables.table,
     "modules_short": module_tables.short_table,
+    "objectives_settings": objectives.settings_table,
     "claims": functools.partial(claims.verdicts, of),
     "comparisons": functools.partial(claims.comparisons, of),
     "label_curve": functools.partial(label_curve, "imagenette-128px"),

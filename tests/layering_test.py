@@ -30,6 +30,7 @@ ALLOWED = {
     "efficient": SHARED | {"drawing"},
     "detect": SHARED | {"drawing", "boxes"},
     "label": SHARED | {"classify", "drawing"},
+    "compare": SHARED | {"classify", "drawing", "pretrain"},
     "report": SHARED | {"drawing", "pretrain", "linear", "efficient", "detect"},
     "export": SHARED | {"boxes", "classify", "pretrain", "linear", "efficient", "detect"},
     "use": (

@@ -17,6 +17,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from cpc_tf.classify.logistic import LabelledFeatures
+from cpc_tf.compare.methods import METHODS, TRIALS
 from cpc_tf.core import cli
 from cpc_tf.core.keras import keras
 from cpc_tf.encoders.card import Identity
@@ -28,7 +29,7 @@ from studies import claims, module_tables, read_off, records, results, runner, t
 from studies.causes import study as causes
 from studies.encoders import measure as few_labels
 from studies.encoders import study as encoders
-from studies.rivals import study as rivals
+from studies.objectives import study as objectives
 from studies.runner import Places, Run
 from tests import modules, samples
 from tests.binaries import ROOT
@@ -433,46 +434,59 @@ def test_missing_inputs_are_refused_in_one_line(tmp_path, monkeypatch):
         command.main(["studies", "ladder"])
 
 
-def test_rivals_get_equal_time_and_best_validated_trial(tmp_path, monkeypatch):
-    places = Places(work=str(tmp_path), pictures="P", minutes=2.0)
-    (tmp_path / "rivals").mkdir()
-    (tmp_path / "rivals/seconds.json").write_text('{"small moco": 0.5, "small cpc": 2.0}')
+@pytest.fixture
+def measured_objectives(tmp_path, monkeypatch):
+    """The study of objectives where a step of each trial takes half a second."""
     monkeypatch.setattr(records, "FOLDER", tmp_path / "studies")
+    names = [f"{each} {trial}" for each in [*METHODS, objectives.LABELS] for trial in TRIALS]
+    (tmp_path / "objectives").mkdir()
+    (tmp_path / "objectives/seconds.json").write_text(json.dumps(dict.fromkeys(names, 0.5)))
+    return Places(work=str(tmp_path), minutes=2.0)
 
-    def moco():
-        return [
-            r
-            for r in rivals.runs(places)
-            if (r.fields["encoder"], r.fields["objective"]) == ("small", "moco")
-        ]
 
-    first, second = moco()
+def record_objective(run, knn, held_out):
+    figures = {"0.01": 0.1, "0.1": 0.2, "1": 0.3, "knn": knn, "held_out_knn": held_out}
+    settings = [records.as_line(command) for command, _ in run.steps]
+    record = {**figures, "steps": 240, "settings": settings, **run.fields}
+    records.add("objectives", record, run.fields)
+
+
+def test_objectives_get_equal_seconds_here_and_elsewhere(measured_objectives, tmp_path):
+    first = objectives.runs(measured_objectives)[0]
     (module, *words), _ = first.steps[0]
-    assert (module, cli.parse(PretrainConfig, words).training.train_steps) == (
-        "cpc_tf.pretrain",
-        240,
-    )
-    figures = {"0.01": 0.1, "0.1": 0.2, "1": 0.3}
-    settings = [records.as_line(command) for command, _ in first.steps]
-    for run, held_out, knn in ((first, 0.5, 0.61), (second, 0.6, 0.42)):
-        record = {**figures, "held_out_knn": held_out, "knn": knn, "settings": settings}
-        records.add("rivals", {**record, **run.fields}, run.fields)
+    assert module == "cpc_tf.pretrain"
+    assert cli.parse(PretrainConfig, words).training.train_steps == 240
+    record_objective(first, 0.4, 0.4)
     # on another machine the recorded lengths are the same
-    (tmp_path / "rivals/seconds.json").unlink()
-    *trials, detector = moco()
-    assert records.find(first.fields, trials[0].steps, records.read("rivals"))[0]
-    assert detector.fields == {**second.fields, "of": "boxes"}
-    records.add("rivals", {"map11": 0.25, **detector.fields}, detector.fields)
-    assert "| P, small, 2 min | moco | 2 | 42.0 | 10.0 | 20.0 | 30.0 | 25.0 |" in rivals.table(
-        records.read("rivals")
-    )
-    assert rivals.draw(records.read("rivals"))[1:4] == b"PNG"
-    others = [
-        run.fields
-        for run in rivals.runs(places._replace(minutes=30.0))
-        if run.fields["minutes"] == 2
-    ]
-    assert len(others) == 3
+    (tmp_path / "objectives/seconds.json").unlink()
+    again = objectives.runs(measured_objectives)[0]
+    assert records.find(again.fields, again.steps, records.read("objectives"))[0]
+
+
+def test_better_trial_by_held_out_images_gets_more_seeds(measured_objectives):
+    trials = objectives.runs(measured_objectives)
+    for place, run in enumerate(trials):
+        is_paper = run.fields["trial"] == "paper"
+        record_objective(run, knn=0.9 - 0.3 * is_paper, held_out=place / 100 + is_paper)
+    more = objectives.runs(measured_objectives)[len(trials) :]
+    seeded = [run.fields["objective"] for run in more if run.fields["seed"] == 1]
+    assert seeded == ["cpc", "vicreg", "byol", "exemplar", "deep_cluster", "colorization"]
+    assert {run.fields["trial"] for run in more if run.fields["objective"] in METHODS} == {"paper"}
+    drawn = [run for run in more if run.fields["pictures"] == objectives.DRAWINGS]
+    assert len(drawn) == len(METHODS) + 1
+
+
+def test_objectives_are_compared_with_cpc_seed_by_seed(measured_objectives):
+    gaps = {"cpc": [0, 0, 0], "moco": [0.04, 0.05, 0.06]}
+    for objective, values in gaps.items():
+        for seed, gap in enumerate(values):
+            fields = {"pictures": "imagenette-224", "objective": objective, "trial": "short"}
+            run = Run({**fields, "minutes": 2.0, "seed": seed}, [])
+            record_objective(run, knn=0.5 + seed / 100 + gap, held_out=0.5)
+    found = records.read("objectives")
+    assert "| imagenette-224, 2 min | MoCo | short | 1 | 56.0 |" in objectives.table(found)
+    assert "| +5.0 (+2.5 to +7.5), n=3 |" in objectives.table(found)
+    assert objectives.draw(found)[1:4] == b"PNG"
 
 
 def test_few_labels_are_scored_by_mean_of_classes():

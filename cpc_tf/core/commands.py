@@ -66,6 +66,12 @@ _COMMANDS = (
         trains=True,
     ),
     Command(
+        "compare",
+        "find which objective learns the best encoder of your images in equal time",
+        "cpc_tf.compare.config:CompareConfig",
+        "cpc_tf.compare.run:compare",
+    ),
+    Command(
         "linear",
         "train a linear classifier on a frozen encoder, and measure it",
         "cpc_tf.linear.config:LinearConfig",

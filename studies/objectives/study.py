@@ -235,13 +235,14 @@ def _run(places: runner.Places, fields: dict, recorded: Sequence[dict]) -> runne
 
 
 def keep(result: dict, path: str) -> dict:
-    """Returns what is recorded of a result: with it the CPU seconds and the steps of the
+    """Returns what is recorded of a result: with it the steps and the CPU seconds of the
     training.
     """
-    metrics = pathlib.Path(path).parents[1] / "training" / "metrics.jsonl"
-    if not metrics.exists():
+    training = pathlib.Path(path).parents[1] / "training"
+    records_of = [*training.rglob("metrics.jsonl")]
+    if not records_of:
         return {**result, "steps": 0}
-    last = json.loads(metrics.read_text().splitlines()[-1])
+    last = json.loads(records_of[0].read_text().splitlines()[-1])
     return {**result, "steps": last["step"], "training_cpu_seconds": round(last["cpu_seconds"])}
 
 

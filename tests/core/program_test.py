@@ -116,6 +116,7 @@ print(heavy())
         "label": ([], "--pictures= is empty", "--labels=x.txt"),
         "classify": (["--encoder="], "--encoder= is empty", "--class_weights=all"),
         "pretrain": ([], "--workdir= is empty", "--steps_to_predict=9"),
+        "compare": (["--workdir=x"], "--pictures= is empty", "--objectives=cpc,simclr"),
         "linear": (["--workdir=x"], "--encoder= is empty", "--patch_stride=7"),
         "efficient": (["--workdir=x"], "--encoder= is empty", "--label_fraction=2"),
         "detect": (["--workdir=x"], "--encoder= is empty", "--anchor_sizes=-1"),

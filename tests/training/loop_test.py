@@ -208,8 +208,11 @@ def test_work_between_steps_also_precedes_an_extension(tmp_path):
             def rounded(step, adder=adder):  # the same if done twice
                 called.append(step)
                 adder.total.assign(adder.total // 10 * 10)
+                time.sleep(0.1)
 
-            train(settings(folder), steps, adder, between=rounded, between_every=5)
+            _, outcome = train(settings(folder), steps, adder, between=rounded, between_every=5)
+            # of each of the five steps
+            assert 0.02 <= outcome.last["between_wall_seconds"] < 0.1
         return int(adder.total), called
 
     at_once, once = run(tmp_path / "whole", 15)

@@ -1,0 +1,269 @@
+"""`cpc-tf compare`: trains an encoder by each objective for the same time, and measures them all.
+
+Each training is a process of its own, `cpc-tf pretrain`, in a folder of the comparison. What has
+ended is not done again.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from cpc_tf.classify.config import LabelledConfig
+from cpc_tf.classify.logistic import LabelledFeatures
+from cpc_tf.compare import measure, summary
+from cpc_tf.compare.config import CompareConfig
+from cpc_tf.compare.methods import PAPER, training_flags
+from cpc_tf.core.cli import parse_run
+from cpc_tf.core.files import read_json, read_text, to_json, write_file
+from cpc_tf.core.locks import locked
+from cpc_tf.core.progress import duration, waiting_for
+from cpc_tf.core.settings import ConfigError, RunEnded, changed_flags, to_flagfile
+from cpc_tf.data import catalog
+from cpc_tf.data.config import PicturesConfig
+from cpc_tf.data.source import Source
+from cpc_tf.encoders.features import Encoder
+from cpc_tf.encoders.released import DEFAULT
+from cpc_tf.objectives.config import title
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.training import pace
+from cpc_tf.training.workdir import read_config
+
+SETTINGS = "compare.flags"  # in the directory
+BATCH = 64  # images encoded at a time
+
+
+class Failed(RunEnded):
+    """A training or an export of the comparison has failed."""
+
+    status = 1
+
+
+class Training(NamedTuple):
+    """One training of the comparison.
+
+    Attributes:
+      objective, trial: of `methods`.
+      folder: gets its run, its module and its figures.
+    """
+
+    objective: str
+    trial: str
+    folder: str
+
+    @property
+    def name(self) -> str:
+        """The objective and the trial in words."""
+        setting = "its paper's setting" if self.trial == PAPER else "the setting for short runs"
+        return f"{title(self.objective)}, {setting}"
+
+    @property
+    def run(self) -> str:
+        """Directory of the training."""
+        return f"{self.folder}/training"
+
+    @property
+    def module(self) -> str:
+        """Directory of the exported encoder."""
+        return f"{self.folder}/hub"
+
+    @property
+    def figures(self) -> str:
+        """File of what the encoder is worth."""
+        return f"{self.folder}/worth.json"
+
+
+def compare(config: CompareConfig) -> dict[str, Any]:
+    """Runs or resumes a comparison; returns the content of its result.json.
+
+    Raises:
+      ConfigError: the images or the directory cannot be used.
+      Failed: a training failed; the message has its last line.
+      NotWritten: something cannot be written.
+    """
+    # The trainings have the GPU: TensorFlow would take all of its memory here, too.
+    tf.config.set_visible_devices([], "GPU")
+
+    # The images.
+    data = LabelledConfig(
+        dataset=f"folder:{config.pictures}", labelled=config.pictures, labels=config.labels
+    )
+    labelled = catalog.open_labelled(data, data.split, "split")
+    print(catalog.summarized(data, [catalog.summary_of("split", data.split, labelled)]))
+    examples, numbers = _checked(config, labelled)
+    unlabelled = PicturesConfig(unlabelled=config.pictures)
+    images = catalog.open_source(unlabelled, unlabelled.split).num_examples
+
+    # What it costs.
+    trainings = [
+        Training(objective, trial, f"{config.workdir}/{objective}_{trial}")
+        for trial in reversed(config.chosen_trials)
+        for objective in config.names
+    ]
+    todo = [each for each in trainings if not os.path.exists(each.figures)]
+    time = duration(60 * config.minutes * len(todo))
+    print(
+        f"{len(trainings)} trainings on {images} images, {len(trainings) - len(todo)} of them done;"
+        f" {time} of training to come, and a few minutes of preparing and measuring for each",
+        flush=True,
+    )
+    if config.dry_run:
+        return {}
+
+    # The trainings.
+    with locked(config.workdir):
+        _claim(config)
+        for number, training in enumerate(todo, 1):
+            print(f"[{number}/{len(todo)}] {training.name}", flush=True)
+            _train(config, training, images)
+            _measure(training.module, training.figures, labelled, examples, numbers, config.seed)
+
+        # What they are compared with.
+        references = {
+            "untrained": f"random:{trainings[0].module}",
+            DEFAULT: DEFAULT,
+            "pixels": "pixels",
+        }
+        for name, encoder in references.items():
+            file = f"{config.workdir}/{name}.json"
+            if not os.path.exists(file):
+                _measure(encoder, file, labelled, examples, numbers, config.seed)
+
+        # The result.
+        rows = summary.rows(
+            {(each.objective, each.trial): read_json(each.figures) for each in trainings},
+            {name: read_json(f"{config.workdir}/{name}.json") for name in references},
+        )
+        result = {
+            "pictures": config.pictures,
+            "images": images,
+            "labelled_images": labelled.num_examples,
+            "minutes": config.minutes,
+            "encoders": [row._asdict() for row in rows],
+        }
+        text = summary.text(rows, config.minutes)
+        write_file(f"{config.workdir}/comparison.md", text)
+        write_file(f"{config.workdir}/comparison.png", summary.picture(rows))
+        write_file(f"{config.workdir}/result.json", to_json(result))
+    print(text)
+    print(f"{config.workdir}: comparison.md, comparison.png, result.json", flush=True)
+    return result
+
+
+def _checked(config: CompareConfig, labelled: Source) -> tuple[LabelledFeatures, tuple[int, ...]]:
+    """Returns the labelled images, without features yet, and the numbers of labels a class to learn
+    from. Raises ConfigError if they are too few.
+    """
+    flag, value = ("labels", config.labels) if config.labels else ("pictures", config.pictures)
+    if labelled.multi_label:
+        raise ConfigError(flag, value, "has multi-label images; compare needs one class an image")
+    nothing = LabelledFeatures(
+        features=labelled.labels()[:, None],
+        labels=labelled.labels(),
+        groups=labelled.groups(),
+        classes=len(labelled.class_names),
+    )
+    rest = nothing.take(~measure.chosen_third(nothing))
+    numbers = measure.possible_numbers(rest.labels, rest.classes)
+    if not numbers:
+        counts = tf.math.bincount(labelled.labels(), minlength=nothing.classes).numpy()
+        name = labelled.class_names[counts.argmin()]
+        raise ConfigError(
+            flag,
+            value,
+            f"class {name} has {counts.min()} images with a label; each needs about"
+            f" {3 * measure.NUMBERS[0]}, since a third chooses the trial and half of the others"
+            " test",
+        )
+    return nothing, numbers
+
+
+def _claim(config: CompareConfig) -> None:
+    """Writes the settings of a new comparison. Raises ConfigError if another one is in the
+    directory.
+    """
+    path = f"{config.workdir}/{SETTINGS}"
+    if os.path.exists(path):
+        saved = parse_run(CompareConfig, read_text(path))
+        if differ := changed_flags(config, saved):
+            name, (now, before) = next(iter(differ.items()))
+            raise ConfigError(
+                name,
+                now,
+                f"--workdir={config.workdir} holds a comparison with --{name}={before}; take"
+                " another --workdir, or the same settings to resume it",
+            )
+    write_file(path, to_flagfile(config))
+
+
+def _train(config: CompareConfig, training: Training, images: int) -> None:
+    """Trains and exports an encoder, unless that is done. A training that was interrupted goes
+    on.
+    """
+    data = [f"--unlabelled={config.pictures}", f"--seed={config.seed}"]
+    log = f"{training.folder}/log.txt"
+    if not os.path.exists(f"{training.run}/result.json"):
+        if os.path.exists(f"{training.run}/run.flags"):
+            steps = read_config(training.run, PretrainConfig).training.train_steps
+        else:
+            steps = _fitting_steps(config, training, images, data)
+        end = datetime.datetime.now() + datetime.timedelta(minutes=config.minutes)
+        print(f"  {steps} steps, until about {end:%H:%M}; {log}", flush=True)
+        flags = training_flags(training.objective, training.trial, images, steps, config.image_size)
+        _call("cpc_tf.pretrain", [*flags, *data, f"--workdir={training.run}"], log)
+    if not os.path.exists(f"{training.module}/encoder.json"):
+        with waiting_for("exporting the encoder"):
+            _call(
+                "cpc_tf.export", [f"--workdir={training.run}", f"--output={training.module}"], log
+            )
+
+
+def _fitting_steps(
+    config: CompareConfig, training: Training, images: int, data: Sequence[str]
+) -> int:
+    """Returns how many steps fit into the minutes, with the work between epochs."""
+    flags = training_flags(training.objective, training.trial, images, 1000, config.image_size)
+    with waiting_for("timing a step"):
+        seconds = pace.seconds_of_step("cpc_tf.pretrain", [*flags, *data])
+    return max(1, round(60 * config.minutes / seconds))
+
+
+def _call(module: str, flags: Sequence[str], log: str) -> None:
+    """Runs a program to its end; its output is appended to a file.
+
+    Raises:
+      Failed: it ended with an error, whose last line is the message's.
+    """
+    os.makedirs(os.path.dirname(log), exist_ok=True)
+    with open(log, "a") as file:
+        process = subprocess.Popen([sys.executable, "-m", module, *flags], stdout=file, stderr=file)
+        try:
+            status = process.wait()
+        except BaseException:
+            process.terminate()  # it saves the step that is under way
+            process.wait()
+            raise
+    if status:
+        last = "".join(read_text(log).strip().splitlines()[-1:])
+        raise Failed(f"{module} failed ({last}); all of its output: {log}")
+
+
+def _measure(
+    encoder: str,
+    file: str,
+    labelled: Source,
+    examples: LabelledFeatures,
+    numbers: tuple[int, ...],
+    seed: int,
+) -> None:
+    """Writes what an encoder's features are worth."""
+    with waiting_for("encoding images"):
+        features = Encoder(encoder, seed).encode_source(labelled, BATCH, lambda done: None)
+    worth = measure.worth(examples._replace(features=features), numbers, seed)
+    write_file(file, to_json(worth._asdict()))

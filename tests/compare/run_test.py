@@ -1,0 +1,63 @@
+"""A whole comparison: images in, figures out, nothing done twice."""
+
+import json
+import pathlib
+
+import pytest
+
+from cpc_tf.compare import run
+from cpc_tf.compare.config import CompareConfig
+from cpc_tf.core.settings import ConfigError, replace
+from tests import samples
+
+
+def settings(root, **more):
+    return replace(
+        CompareConfig(),
+        pictures=f"{root}/in",
+        workdir=f"{root}/out",
+        objectives="rotation",
+        trials=1,
+        **more,
+    )
+
+
+@pytest.mark.slow
+def test_comparison_is_done_once(tmp_path, monkeypatch):
+    samples.write_pictures(tmp_path / "in", {"": 18}, names=("a", "b"))
+    monkeypatch.setattr(run.pace, "seconds_of_step", lambda *_: 30.0)
+    result = run.compare(settings(tmp_path, minutes=1.0))
+    assert {row["name"] for row in result["encoders"]} == {
+        "Rotation",
+        "untrained",
+        "imagenette_128px",
+        "pixels",
+    }
+    trained = json.loads((tmp_path / "out/rotation_short/training/result.json").read_text())
+    assert trained["step"] == 2
+    assert (tmp_path / "out/comparison.png").exists()
+
+    monkeypatch.setattr(run, "_call", lambda *_: pytest.fail("it trains again"))
+    assert run.compare(settings(tmp_path, minutes=1.0)) == result
+    with pytest.raises(ConfigError, match="--minutes=2.0: .*holds a comparison with --minutes=1.0"):
+        run.compare(settings(tmp_path, minutes=2.0))
+
+
+def test_dry_run_trains_nothing(tmp_path, capsys):
+    samples.write_pictures(tmp_path / "in", {"": 18}, names=("a", "b"))
+    assert run.compare(settings(tmp_path, minutes=90.0, dry_run=True)) == {}
+    assert "1 trainings on 36 images, 0 of them done; 1:30:00" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_too_few_images_of_a_class_are_refused(tmp_path):
+    samples.write_pictures(tmp_path / "in", {"": 6}, names=("a", "b"))
+    with pytest.raises(ConfigError, match="class a has 6 images with a label; each needs about 15"):
+        run.compare(settings(tmp_path))
+
+
+def test_failed_training_is_named(tmp_path):
+    log = tmp_path / "rotation_short/log.txt"
+    with pytest.raises(run.Failed, match="cpc_tf.pretrain failed .*--steps_to_predict=0"):
+        run._call("cpc_tf.pretrain", ["--steps_to_predict=0"], str(log))
+    assert pathlib.Path(log).exists()
