@@ -91,6 +91,8 @@ OVER = {
 
 def study_table(name: str) -> str:
     """The table that a study prints, and where its figures come from."""
+    if not of(name):
+        return f"No run is recorded yet: `python -m studies {name}`."
     return runner.load(name).table(of(name)) + origin(of(name), name, over=name)
 
 
