@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from cpc_tf.compare.methods import METHODS
-from cpc_tf.compare.picture import Ranked, ranking
+from cpc_tf.compare.picture import CPC, OTHER, REFERENCE, Ranked, ranking
 from cpc_tf.core.texts import listed, markdown_table
 from cpc_tf.objectives.config import title
 
@@ -99,27 +99,20 @@ def text(every: Sequence[Row], minutes: float) -> str:
         verdict += f"; {listed(alike)} cannot be told apart from it"
     return (
         f"{markdown_table(columns, lines)}\n\n{verdict}.\n\n"
-        f"Each was trained for {minutes:g} minutes, but for the last names without a trial."
-        " Mean of the classes on images that were not learned from, %. The interval (95 %) is over"
-        " draws of labels with one training of each; another --seed shows how far trainings"
-        " differ.\n"
+        f"Mean of the classes on images that were not learned from, %. Each trial took"
+        f" {minutes:g} minutes. The interval (95 %) is over draws of labels with one training of"
+        " each; another --seed in another --workdir shows how far trainings differ.\n"
     )
 
 
 def picture(every: Sequence[Row]) -> bytes:
-    """Returns a PNG: a bar for each encoder that was trained, lines for the others."""
+    """Returns a PNG: a bar for each encoder to the mean of the draws, a line from worst to best."""
     number = main_number(every)
     ranked = []
     for row in every:
+        color = OTHER if row.trial else REFERENCE
+        if row.name == title("cpc"):
+            color = CPC
         values = [100 * value for value in row.few_labels[number]]
-        ranked.append(
-            Ranked(
-                row.name,
-                100 * row.accuracy(number),
-                (min(values), max(values)),
-                "cpc" if row.name == title("cpc") else "unknown",
-                is_reference=not row.trial,
-            )
-        )
-    panel = f"{number} labels a class; line: worst to best of the draws"
-    return ranking({panel: ranked}, "mean of the classes right on other images, %")
+        ranked.append(Ranked(row.name, values, color))
+    return ranking({f"{number} labels a class": ranked}, "mean of the classes right, %")

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from scipy import stats
 
 from cpc_tf.compare.methods import METHODS, PAPER, SHORT, TRIALS, training_flags
-from cpc_tf.compare.picture import Ranked, ranking
+from cpc_tf.compare.picture import CPC, OTHER, REFERENCE, Ranked, ranking
 from cpc_tf.core.files import write_file
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import markdown_table
@@ -377,17 +377,14 @@ def settings_table() -> str:
 
 
 def draw(found: Sequence[dict]) -> bytes:
-    """Draws a panel for each set of images and time: a bar for each objective, the best first."""
+    """Draws a panel for each set of images and time: a bar for each objective, the best first, and
+    a line from its worst to its best seed.
+    """
     panels: dict[str, list[Ranked]] = {}
     for arm in arms(found):
+        color = REFERENCE if arm.objective in (LABELS, UNTRAINED) else OTHER
+        if arm.objective == "cpc":
+            color = CPC
         values = [100 * record["knn"] for record in arm.seeds.values()]
-        panels.setdefault(arm.setting, []).append(
-            Ranked(
-                name_of(arm.objective),
-                sum(values) / len(values),
-                (min(values), max(values)) if len(values) > 1 else None,
-                "cpc" if arm.objective == "cpc" else "unknown",
-                is_reference=arm.objective in (LABELS, UNTRAINED),
-            )
-        )
+        panels.setdefault(arm.setting, []).append(Ranked(name_of(arm.objective), values, color))
     return ranking(panels, "20 nearest neighbours right, %")
