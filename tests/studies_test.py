@@ -29,6 +29,7 @@ from studies import claims, module_tables, read_off, records, results, runner, t
 from studies.causes import study as causes
 from studies.encoders import measure as few_labels
 from studies.encoders import study as encoders
+from studies.ladder import study as ladders
 from studies.objectives import study as objectives
 from studies.runner import Places, Run
 from tests import modules, samples
@@ -165,13 +166,14 @@ def test_claims_are_judged_by_all_records_per_seed():
     }
 
 
-def test_ladder_headers_state_their_recorded_accuracy():
-    for path in sorted((ROOT / "flags/ablation").glob("pretrain_*.flags")):
-        rung = path.stem.split("_", 2)[2]
-        rung = rung if rung in ("v1", "small_patches") else rung.upper()
-        measured = results.top1_of_rung(rung, "plain")
+@pytest.mark.parametrize("dataset", ladders.LADDERS)
+def test_ladder_headers_state_their_recorded_accuracy(dataset):
+    presets = ROOT / "flags" / ladders.LADDERS[dataset].presets
+    for number, rung in enumerate(ladders.RUNGS, 1):
+        measured = results.top1_of_rung(rung, dataset)
         if measured != "-":
-            assert f"linear top-1 {measured.partition(',')[0]} %" in path.read_text()
+            header = (presets / f"pretrain_{number}_{rung.lower()}.flags").read_text()
+            assert f"linear top-1 {measured.partition(',')[0]} %" in header
 
 
 def test_gain_is_interpolated_in_logarithm_of_labels(monkeypatch):
@@ -429,7 +431,7 @@ def test_missing_inputs_are_refused_in_one_line(tmp_path, monkeypatch):
         command.main(["studies", "laddr"])
     with pytest.raises(
         SystemExit,
-        match="^--only=rung=x: no run of ladder has these; fields: rung, classifier, seed$",
+        match="^--only=rung=x: no run of ladder has these; fields: dataset, rung,",
     ):
         command.main(["studies", "ladder"])
 
