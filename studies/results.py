@@ -179,26 +179,31 @@ def gains() -> str:
     return markdown_table(["times as many labels", *(f"{100 * part:g} %" for part in parts)], rows)
 
 
-def top1_of_rung(rung: str, classifier: str) -> str:
+def top1_of_rung(rung: str, dataset: str) -> str:
     """Top-1 of one rung of the ladder, on what its encoder saw."""
-    return spread(map(ladders.top1, of("ladder", rung=rung, classifier=classifier)))
+    return spread(map(ladders.top1, of("ladder", rung=rung, dataset=dataset)))
 
 
 def ladder() -> str:
-    """Fig. 3: ours with the classifiers that were trained, and what the paper's text says each rung
+    """Fig. 3: ours on each dataset that has records, and what the paper's text says each rung
     brought.
     """
-    rungs = dict.fromkeys(run.fields["rung"] for run in runner.load("ladder").runs(runner.Places()))
-    said = {**paper.LADDER, ladders.OURS: ("instead of PA, ours", "")}
+    said = {ladders.UNTRAINED: ("", ""), **paper.LADDER, ladders.OURS: ("instead of PA, ours", "")}
     titles = {
-        "augmented": "`photos`, linear top-1, %, augmented",
-        "plain": "`photos`, linear top-1, %, not augmented",
+        "imagenette-224": "`imagenette-224`, 64 px, linear top-1, %, augmented",
+        "photos": "`photos`, linear top-1, %, not augmented",
     }
-    tried = [name for name in ladders.CLASSIFIERS if of("ladder", classifier=name)]
-    lines = [[titles[name], *(top1_of_rung(rung, name) for rung in rungs)] for name in tried]
+    measured = [name for name in ladders.LADDERS if of("ladder", dataset=name)]
+    rungs = [
+        rung
+        for rung in (ladders.UNTRAINED, *ladders.RUNGS)
+        if rung != ladders.UNTRAINED or of("ladder", rung=rung)
+    ]
+    lines = [[titles[name], *(top1_of_rung(rung, name) for rung in rungs)] for name in measured]
     lines.append(["`paper:` ImageNet, points", *(said[rung][1] or "-" for rung in rungs)])
+    alone = (ladders.UNTRAINED, "v1", ladders.OURS)
     names = [
-        f"{'+ ' if rung not in ('v1', ladders.OURS) else ''}{rung}: {said[rung][0]}"
+        f"{'+ ' if rung not in alone else ''}{rung}: {said[rung][0]}".removesuffix(": ")
         for rung in rungs
     ]
     return markdown_table(["", *names], lines) + origin(of("ladder"), "ladder", over="ladder")

@@ -95,15 +95,17 @@ def pretrained(folder: str, preset: str, more: Command) -> list[tuple[Command, s
     return [(pretrain, f"{folder}/pretrain/result.json"), (export, f"{folder}/hub/encoder.json")]
 
 
-def linear(folder: str, more: Command, name: str = "linear") -> tuple[Command, str]:
+def linear(
+    folder: str, more: Command, name: str = "linear", kind: str = "graph:"
+) -> tuple[Command, str]:
     """The step that classifies on the SavedModel in FOLDER/hub, without baselines, in
-    FOLDER/NAME.
+    FOLDER/NAME; with the kind 'random:' on an untrained copy of it.
     """
     command = [
         "cpc_tf.linear",
         *more,
         "--nobaselines",
-        f"--encoder=graph:{folder}/hub",
+        f"--encoder={kind}{folder}/hub",
         f"--workdir={folder}/{name}",
     ]
     return command, f"{folder}/{name}/result.json"

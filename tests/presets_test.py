@@ -129,12 +129,22 @@ WANTED = {
     },
     "imagenet/pretrain_pirl": {"train_epochs": "800.0", "pirl_negatives": "32000"},
     "ablation/pretrain_1_v1": {"norm": "batch", "directions": "1", "augment": "v1"},
+    "imagenette_ladder/pretrain_1_v1": {"norm": "none", "directions": "1", "augment": "v1"},
 }
 # A preset, another one, and all that changes. First the rungs of Fig. 3: on photographs, and on
 # ImageNet, where the larger patches need other offsets and --recompute changes memory alone.
 LADDER = ["1_v1", "2_mc", "3_bu", "4_ln", "5_rc", "6_hp", "7_lp", "8_pa"]
 RUNGS = {
     "ablation": [
+        {"encoder": "small"},
+        {"directions": 2},
+        {"norm": "layer"},
+        {"augment": "colour_drop"},
+        {"directions": 4},
+        {"image_size": 64, "patch_size": 16, "patch_stride": 12},
+        {"augment": "full"},
+    ],
+    "imagenette_ladder": [
         {"encoder": "small"},
         {"directions": 2},
         {"norm": "layer"},
@@ -172,6 +182,17 @@ STEPS += [
         "ablation/pretrain_8_pa",
         "ablation/pretrain_9_small_patches",
         {"augment": "small_patches"},
+    ),
+    # ours: the whole ladder leads to the preset of the small encoder, for fewer epochs
+    (
+        "imagenette_ladder/pretrain_8_pa",
+        "imagenette_ladder/pretrain_9_small_patches",
+        {"augment": "small_patches"},
+    ),
+    (
+        "imagenette/pretrain",
+        "imagenette_ladder/pretrain_9_small_patches",
+        {"train_epochs": 8, "probe_every": 0},
     ),
     # Rate and mirroring are v2's on all rungs; the warm-up ends with LN.
     (

@@ -29,6 +29,8 @@ from studies import claims, module_tables, read_off, records, results, runner, t
 from studies.causes import study as causes
 from studies.encoders import measure as few_labels
 from studies.encoders import study as encoders
+from studies.label_curve import study as curves
+from studies.ladder import study as ladders
 from studies.objectives import study as objectives
 from studies.runner import Places, Run
 from tests import modules, samples
@@ -165,13 +167,56 @@ def test_claims_are_judged_by_all_records_per_seed():
     }
 
 
-def test_ladder_headers_state_their_recorded_accuracy():
-    for path in sorted((ROOT / "flags/ablation").glob("pretrain_*.flags")):
-        rung = path.stem.split("_", 2)[2]
-        rung = rung if rung in ("v1", "small_patches") else rung.upper()
-        measured = results.top1_of_rung(rung, "plain")
+@pytest.mark.parametrize("dataset", ladders.LADDERS)
+def test_ladder_headers_state_their_recorded_accuracy(dataset):
+    presets = ROOT / "flags" / ladders.LADDERS[dataset].presets
+    for number, rung in enumerate(ladders.RUNGS, 1):
+        measured = results.top1_of_rung(rung, dataset)
         if measured != "-":
-            assert f"linear top-1 {measured.partition(',')[0]} %" in path.read_text()
+            header = (presets / f"pretrain_{number}_{rung.lower()}.flags").read_text()
+            assert f"linear top-1 {measured.partition(',')[0]} %" in header
+
+
+def test_ladder_shows_one_channel_with_colour_beside():
+    found = {"dataset": "imagenette-224", "seed": 0}
+    own = [
+        {**found, "rung": "LN", "top1": 0.5},
+        {**found, "rung": "RC", "top1": 0.31, "by_channel": {"top1": 0.55}},
+    ]
+    table = ladders.table(own)
+    assert "| LN | 50.0 | - |" in table
+    assert "| RC | 55.0 | 31.0 |" in table
+
+
+def test_untrained_rung_differs_from_last_in_encoder_alone():
+    untrained, last = (
+        next(run for run in ladders.runs(Places()) if run.fields["rung"] == rung)
+        for rung in (ladders.UNTRAINED, ladders.OURS)
+    )
+    assert untrained.steps[:-1] == last.steps[:-1]
+    sides = [records.settings(run.steps[-1][0]) for run in (untrained, last)]
+    differ = {name: [side[name] for side in sides] for name in sides[0]}
+    assert {name: pair for name, pair in differ.items() if pair[0] != pair[1]} == {
+        "encoder": ["random:hub", "graph:hub"]
+    }
+
+
+@pytest.mark.parametrize(("arm", "narrow", "changes"), [
+    ("CPC, small_wide", "CPC", {"encoder": "small_wide"}),
+    ("pixels, small_wide", "pixels", {"backbone": "small_wide"}),
+    ("CPC, no blocks", "CPC", {"head_blocks": "0", "endpoint": "feature_map"}),
+])  # fmt: skip
+def test_arms_differ_from_others_in_one_thing(arm, narrow, changes):
+    """On the way from images to the classifier; all else is equal."""
+    steps = [
+        curves.classified("imagenette-224", "P", "F", features, 0.1, 0)
+        for features in (arm, narrow)
+    ]
+    found = {}
+    for one, other in zip(*steps, strict=True):
+        before, after = records.settings(other[0]), records.settings(one[0])
+        found |= {name: after[name] for name in after if after[name] != before[name]}
+    assert found == changes
 
 
 def test_gain_is_interpolated_in_logarithm_of_labels(monkeypatch):
@@ -429,7 +474,7 @@ def test_missing_inputs_are_refused_in_one_line(tmp_path, monkeypatch):
         command.main(["studies", "laddr"])
     with pytest.raises(
         SystemExit,
-        match="^--only=rung=x: no run of ladder has these; fields: rung, classifier, seed$",
+        match="^--only=rung=x: no run of ladder has these; fields: dataset, rung,",
     ):
         command.main(["studies", "ladder"])
 

@@ -12,6 +12,7 @@ and classifier. Two hours on two cores for `photos` or imagenette-224.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from cpc_tf.drawing import plots
 from cpc_tf.report.efficient import against_labels
@@ -19,15 +20,32 @@ from studies import runner, tables
 
 SEEDS = 3
 FEATURES = ("CPC", "pixels")
-# Baselines of about as many parameters as CPC's encoder and classifier (2.06 million, the baseline
-# has 0.91) or of more
-# layers, at 128 px: features -> what differs from the baseline's preset.
+
+
+class Arm(NamedTuple):
+    """What differs from the preset of the classifier, and from that of CPC's pre-training."""
+
+    classifier: Sequence[str] = ()
+    pretraining: Sequence[str] = ()
+
+
+# Dataset -> its further arms. At 128 px baselines of about as many parameters as CPC's encoder and
+# classifier (2.06 million, the baseline has 0.91) or of more layers. At 64 px a wide encoder for
+# CPC and for the baseline (Sec. 4.2), and CPC with the baseline's network: the encoder on whole
+# images, then a linear layer.
 ARMS = {
-    "pixels, two blocks": ["--head_blocks=2"],
-    "pixels, base_deep": ["--backbone=base_deep"],
-    "pixels, base_wide": ["--backbone=base_wide"],
+    "imagenette-128px": {
+        "pixels, two blocks": Arm(["--head_blocks=2"]),
+        "pixels, base_deep": Arm(["--backbone=base_deep"]),
+        "pixels, base_wide": Arm(["--backbone=base_wide"]),
+    },
+    "imagenette-224": {
+        "CPC, small_wide": Arm(pretraining=["--encoder=small_wide"]),
+        "pixels, small_wide": Arm(["--backbone=small_wide"]),
+        "CPC, no blocks": Arm(["--head_blocks=0", "--endpoint=feature_map"]),
+    },
 }
-ARM_FRACTIONS = {"imagenette-128px": (0.01, 0.1)}
+ARM_FRACTIONS = (0.01, 0.1)
 # Curve -> (features, phase; '' is the last one).
 METHODS = {
     **{
@@ -35,6 +53,10 @@ METHODS = {
         "CPC, frozen": ("CPC", "frozen"),
         "supervised baseline": ("pixels", ""),
     },
+    "CPC on a wide encoder (`small_wide`), fine-tuned": ("CPC, small_wide", ""),
+    "CPC on a wide encoder (`small_wide`), frozen": ("CPC, small_wide", "frozen"),
+    "CPC with the baseline's network": ("CPC, no blocks", ""),
+    "baseline on a wide network (`small_wide`)": ("pixels, small_wide", ""),
     "baseline with CPC's classifier": ("pixels, two blocks", ""),
     "baseline, twice as deep (`base_deep`)": ("pixels, base_deep", ""),
     "baseline, twice as wide (`base_wide`)": ("pixels, base_wide", ""),
@@ -91,7 +113,7 @@ def _changed(dataset: str, features: str, fraction: float) -> list[str]:
             if fraction >= least
         ]
         few = dataset == "imagenette-128px" and fraction < 0.05
-        return [*steps[-1:], *(["--augment=full"] if few else []), *ARMS.get(features, [])]
+        return [*steps[-1:], *(["--augment=full"] if few else [])]
     if _presets(dataset) == "photos":
         return []
     if fraction < 0.05:
@@ -113,7 +135,7 @@ def classified(
     steps: int = 0,
 ) -> list[tuple[runner.Command, str]]:
     """The steps that classify in FOLDER/FEATURES_FRACTION; without a given module CPC is
-    pre-trained in FOLDER first.
+    pre-trained in FOLDER first, an arm's own encoder in FOLDER/FEATURES.
 
     `steps`: of training, in place of this study's, in a folder of their own.
     """
@@ -121,6 +143,8 @@ def classified(
     name = features.lower().replace(", ", "_").replace(" ", "_")
     baseline = features.startswith("pixels")
     workdir = f"{folder}/{name}_{fraction:g}{f'_{steps}_steps' if steps else ''}"
+    arm = ARMS.get(dataset, {}).get(features, Arm())
+    trained = f"{folder}/{name}" if arm.pretraining else folder
     command = [
         "cpc_tf.efficient",
         (
@@ -128,18 +152,18 @@ def classified(
             f"/efficient{'_pixels' * baseline}{ENDING.get(dataset, '')}.flags"
         ),
         *_data(dataset, pictures),
-        f"--encoder={'pixels' if baseline else module or f'graph:{folder}/hub'}",
+        f"--encoder={'pixels' if baseline else module or f'graph:{trained}/hub'}",
         f"--label_fraction={fraction:g}",
         f"--seed={seed}",
         *_changed(dataset, features, fraction),
+        *arm.classifier,
         *([f"--train_steps={steps}"] if steps else []),
         f"--workdir={workdir}",
     ]
-    before = (
-        []
-        if baseline or module
-        else runner.pretrained(folder, *pretraining(dataset, pictures, seed))
-    )
+    before = []
+    if not baseline and not module:
+        preset, flags = pretraining(dataset, pictures, seed)
+        before = runner.pretrained(trained, preset, [*flags, *arm.pretraining])
     return [*before, (command, f"{workdir}/result.json")]
 
 
@@ -164,9 +188,9 @@ def runs(places: runner.Places) -> list[runner.Run]:
     ]
     return found + [
         run(d, f, w, s)
-        for d, parts in ARM_FRACTIONS.items()
-        for f in parts
-        for w in ARMS
+        for d, arms in ARMS.items()
+        for f in ARM_FRACTIONS
+        for w in arms
         for s in seeds
     ]
 

@@ -1,44 +1,80 @@
-"""From CPC v1 to v2: linear top-1 of the rungs of Fig. 3 on the embedded photographs, pre-trained
-equally long.
+"""From CPC v1 to v2: linear top-1 of the rungs of Fig. 3, pre-trained equally long.
 
-    python -m studies ladder
+    python -m studies ladder --only=dataset=imagenette-224
 
-Each encoder has two classifiers: one that learned with the augmentation of the encoder, as in
-appendix B, and one that learned without. A run takes a few minutes on a core.
+On imagenette-224 at 64 px by the paper's protocol: no norm before LN, and a classifier that learns
+with the augmentation of the encoder (appendix B). Beside the rungs stands an untrained copy of the
+last one. On `photos`, the embedded photographs, as it was measured first: batch norm before LN, and
+a classifier that learns without augmentation.
 """
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from studies import runner, tables
+from cpc_tf.core.texts import markdown_table
+from studies import runner
+from studies.tables import spread
 
-PRESETS = pathlib.Path(__file__).parents[2] / "flags" / "ablation"
+FLAGS = pathlib.Path(__file__).parents[2] / "flags"
 SEEDS = 3
 OURS = "small_patches"  # the rung that Fig. 3 does not have
-# How the classifier learned -> its preset.
-CLASSIFIERS = {"augmented": "flags/ablation/linear.flags", "plain": "flags/photos/linear.flags"}
+UNTRAINED = "untrained"  # an untrained copy of its encoder
+RUNGS = ("v1", "MC", "BU", "LN", "RC", "HP", "LP", "PA", OURS)
+
+
+class Ladder(NamedTuple):
+    """The ladder on a dataset: the folder of its presets in flags/, the preset of its classifier,
+    and how the classifier learned.
+    """
+
+    presets: str
+    linear: str
+    classifier: str
+
+
+LADDERS = {
+    "imagenette-224": Ladder("imagenette_ladder", "imagenette_ladder/linear", "augmented"),
+    "photos": Ladder("ablation", "photos/linear", "plain"),
+}
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
-    """All rungs with both classifiers and the first seed, then with the others."""
-    found = []
-    for seed in range(SEEDS):
-        for classifier, linear in CLASSIFIERS.items():
-            for preset in sorted(PRESETS.glob("pretrain_*.flags")):
-                name = preset.stem[len("pretrain_") :]  # 1_v1, 2_mc, ...
-                rung = name.partition("_")[2]
-                rung = rung if rung in ("v1", OURS) else rung.upper()
-                folder = f"{places.work}/ladder/{seed}/{name}"
-                steps = runner.pretrained(
-                    folder, f"flags/ablation/{preset.name}", [f"--seed={seed}"]
-                )
-                steps.append(runner.linear(folder, [f"--flagfile={linear}"], classifier))
-                found.append(
-                    runner.Run({"rung": rung, "classifier": classifier, "seed": seed}, steps)
-                )
-    return found
+    """The ladder on imagenette-224, then that on `photos`: all rungs with the first seed, then with
+    the others. First of each seed come the ends between which the rungs lie.
+    """
+    of_imagenette = [UNTRAINED, OURS, "v1", *RUNGS[1:-1]]
+    return [
+        _run(places, dataset, rung, seed)
+        for dataset, rungs in (("imagenette-224", of_imagenette), ("photos", RUNGS))
+        for seed in range(SEEDS)
+        for rung in rungs
+    ]
+
+
+def _run(places: runner.Places, dataset: str, rung: str, seed: int) -> runner.Run:
+    """A rung's encoder and the classifier on it."""
+    presets, linear, classifier = LADDERS[dataset]
+    trained = OURS if rung == UNTRAINED else rung
+    name = f"{RUNGS.index(trained) + 1}_{trained.lower()}"  # 1_v1, 2_mc, ...
+    folder = f"{places.work}/ladder/{dataset}/{seed}/{name}"
+    images = [] if dataset == "photos" else [f"--dataset=folder:{places.pictures}"]
+
+    pretraining = f"flags/{presets}/pretrain_{name}.flags"
+    steps = runner.pretrained(folder, pretraining, [*images, f"--seed={seed}"])
+
+    learned = [f"--flagfile=flags/{linear}.flags", *images]
+    if dataset != "photos":  # there all classifiers have the seed 0
+        learned.append(f"--seed={seed}")
+    if rung == UNTRAINED:
+        steps.append(runner.linear(folder, learned, UNTRAINED, kind="random:"))
+    else:
+        steps.append(runner.linear(folder, learned, classifier))
+
+    fields = {"dataset": dataset, "rung": rung, "classifier": classifier, "seed": seed}
+    return runner.Run(fields, steps)
 
 
 def top1(record: dict) -> float:
@@ -49,7 +85,14 @@ def top1(record: dict) -> float:
 
 
 def table(records: Sequence[dict]) -> str:
-    """Top-1 of each rung."""
-    return tables.table(
-        [{**record, "top1": top1(record)} for record in records], ["rung"], "classifier"
-    )
+    """Top-1 of each rung of each ladder; in colour beside it, where the encoder saw one channel."""
+    rows = []
+    for rung in (UNTRAINED, *RUNGS):
+        row = [rung]
+        for dataset in LADDERS:
+            own = [r for r in records if (r["dataset"], r["rung"]) == (dataset, rung)]
+            in_colour = [record["top1"] for record in own if "by_channel" in record]
+            row += [spread(map(top1, own)), spread(in_colour)]
+        rows.append(row)
+    columns = [title for dataset in LADDERS for title in (f"`{dataset}`", "in colour")]
+    return markdown_table(["top-1, %", *columns], rows)

@@ -83,6 +83,13 @@ ARCHITECTURES = {
         stem_kernel=3,
         stem_pool=False,
     ),
+    # The third stack as ResNet-161's stands to ResNet-101's: 4 times the width, twice the
+    # bottleneck. studies/label_curve compares it.
+    "small_wide": Architecture(
+        (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 128, 1024, 2)),
+        stem_kernel=3,
+        stem_pool=False,
+    ),
     "medium": Architecture(
         (Stack(2, 64, 256, 1), Stack(2, 128, 512, 2), Stack(2, 256, 1024, 2)),
         stem_kernel=3,
