@@ -80,7 +80,7 @@ def members() -> tuple[list[Member], int]:
         raise ConfigError(
             "strategy",
             "multiworker",
-            f"the environment variable TF_CONFIG {missing}; set it as docs/gpu.md shows, or take "
+            f"the environment variable TF_CONFIG {missing}; set it as docs/scale.md shows, or take "
             "another --strategy for one machine",
         )
     members = []
