@@ -26,6 +26,8 @@ PAGES = {
     for path in (*DOCUMENTS, ROOT / "flags/README.md")
     if "notebook" not in path.parts
 }
+# With lines that are wrapped by hand.
+WRAPPED = {"docs/decisions.md", "docs/results.md", "flags/README.md"}
 NO_FLAGS = {"cpc_tf.augment.build", "cpc_tf.core.devices"}
 COMMAND = re.compile(r"(?:cpc-tf (\w+)|python3? -m ((?:cpc_tf\.|export)[\w.]*))([^`\n]*)")
 
@@ -85,6 +87,15 @@ def test_every_flag_named_exists():
             for flag in re.findall(r"--\w+", span):
                 prefix = span.endswith("*") and any(name.startswith(flag) for name in ours)
                 assert {flag, flag.replace("--no", "--", 1)} & ours or prefix, f"{page}: {flag}"
+
+
+@pytest.mark.parametrize("page", sorted({*PAGES} - WRAPPED))
+def test_each_line_of_a_paragraph_ends_a_sentence(page):
+    """Lines are not wrapped by hand, so that a change of a word changes one line."""
+    text = re.sub(r"```.*?```|<!-- results.*?/results -->", "", PAGES[page], flags=re.DOTALL)
+    for line, following in re.findall(r"^(.*\w.*)\n(?=(.*))", text, re.MULTILINE):
+        goes_on = re.match(r" *(?![-|#>!<]|\d+\.)\S", following)
+        assert not goes_on or re.search(r"[.:?!][)*_`]*$", line), line
 
 
 @functools.cache
