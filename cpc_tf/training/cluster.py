@@ -268,8 +268,8 @@ class LostWorker(RunEnded):
     def __init__(self, error: tf.errors.OpError):
         why = error.message.rpartition("aborted by: ")[2].strip().partition("\n")[0]
         super().__init__(
-            "another process of the cluster has ended or cannot be reached; start the same command "
-            f"again on each machine: the run goes on from its last checkpoint ({why})"
+            "another process of the cluster has ended or cannot be reached; run the same command "
+            f"on each machine to resume from the last checkpoint ({why})"
         )
 
 
