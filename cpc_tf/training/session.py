@@ -31,7 +31,7 @@ class OutOfMemory(RunEnded):
             same = "--accumulate=2, or more parts, needs less and resumes the run; else "
         super().__init__(
             f"out of memory ({why}); {same}a smaller --batch_size or smaller images need less, in"
-            " another --workdir, since a run keeps its settings; what was saved before is whole"
+            " another --workdir, since a run keeps its settings; what was saved before is intact"
         )
 
 
