@@ -22,17 +22,18 @@ from benchmarks import records as compiled
 from benchmarks import scale
 from cpc_tf.core.files import write_file
 from cpc_tf.core.texts import markdown_table
-from cpc_tf.report.efficient import interpolated
-from studies import claims, module_tables, records, runner, tables
+from studies import answers, claims, module_tables, pictures, records, runner, tables
 from studies.causes import study as causes
+from studies.coverage import study as coverage
 from studies.encoders import study as encoders
 from studies.health import study as health
+from studies.label import study as label
 from studies.label_curve import study as curves
 from studies.ladder import study as ladders
 from studies.objectives import study as objectives
 from studies.paper import figures as paper
 from studies.paper import page
-from studies.tables import spread
+from studies.tables import OVER, spread
 
 ROOT = records.FOLDER.parent
 MARKED = re.compile(r"(<!-- results:(\w+) -->\n)(.*?)(<!-- /results -->)", re.DOTALL)
@@ -70,24 +71,6 @@ def hand_table(name: str) -> str:
     return f"{markdown_table(found['columns'], found['rows'])}\n\n{source}"
 
 
-# Study, or dataset of the label curve -> what n runs are: what differs between them.
-OVER = {
-    **{
-        "augmentation": "encoders",
-        "ladder": "encoders",
-        "photos": "encoders, each with its own labels",
-    },
-    **{
-        "imagenette-224": "encoders, each with its own labels",
-        "imagenette-128px": "choices of labels, on one encoder",
-    },
-    "transfer": "choices of labels, at 64 px with an encoder each",
-    "label": "choices of four fifths of the images",
-    "encoders": "draws of the labels",
-    "detection": "encoders at 64 px, detectors on one encoder at 128 px",
-}
-
-
 def study_table(name: str) -> str:
     """The table that a study prints, and where its figures come from."""
     if not of(name):
@@ -97,7 +80,7 @@ def study_table(name: str) -> str:
 
 def origin(found: Sequence[dict], study: str, only: str = "", over: str = "") -> str:
     """The command, the records, the processors and the days of some figures; `over`: a key of
-    OVER.
+    tables.OVER.
     """
     days = sorted({record["date"] for record in found})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
@@ -129,53 +112,61 @@ def label_curve(dataset: str) -> str:
     )
 
 
-def gain(dataset: str, phase: str, fraction: float) -> str:
-    """How many times as many labels the baseline needs, interpolated linearly in the logarithm of
-    the labels.
+def gain(dataset: str, fraction: float) -> str:
+    """How many times as many labels the baseline needs for what fine-tuned CPC has, with its
+    interval; '-' without runs.
     """
-    found = of("label_curve", dataset=dataset)
-    baseline: dict[int, list[float]] = {}
-    for record in found:
-        if record["features"] == "pixels":
-            baseline.setdefault(record["num_train_labels"], []).append(record["top1"])
-    own = curves.at(found, "CPC", fraction)
-    points = [(labels, _mean(values)) for labels, values in baseline.items()]
-    return (
-        str(interpolated(points, own[0]["num_train_labels"], _mean(curves.top1(own, phase))))
-        if own
-        else "-"
-    )
-
-
-def _interval(dataset: str, fraction: float) -> str:
-    """The 95 % interval of the gain of some fine-tuned runs on the mean curve of the baseline, '
-    (2.8 to 6.3)'.
-    """
-    found = claims.Comparison("", claims.gains(of("label_curve"), dataset, fraction)).interval
-    return f" ({found[0]:.1f} to {found[1]:.1f})" if found else ""
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    of_runs, count = claims.gain(of("label_curve"), dataset, fraction)
+    if not count:
+        return "-"
+    where = claims.at(dataset, fraction)
+    spans = [
+        f" ({each.span})"
+        for claim in claims.claims(of)
+        for each in claim.comparisons
+        if each.factor and each.where == where and each.interval
+    ]
+    return "".join([f"{of_runs(range(count)) or '-'}", *spans])
 
 
 def gains() -> str:
     """The gain of each dataset."""
     parts = (0.01, 0.02, 0.05, 0.1)
+    rows = [
+        [f"`{dataset}`", *(gain(dataset, part) for part in parts)]
+        for dataset in sorted(curves.FRACTIONS)
+    ]
+    rows.append(["`paper:` ImageNet", *paper.GAIN["top1"][: len(parts)]])
+    columns = ["times as many labels, fine-tuned", *(f"{100 * part:g} %" for part in parts)]
+    return markdown_table(columns, rows)
+
+
+IMAGES = {
+    "imagenette-128px": "ten classes, 128 px",
+    "imagenette-224": "the same, 64 px",
+    "photos": "19 photographs, 64 px",
+}
+BOXES = {
+    "bccd-voc-128px": "blood cells",
+    "collages-128px": "collages",
+    "bccd-voc": "blood cells, half the size",
+    "collages": "collages, half the size",
+}
+
+
+def images() -> str:
+    """CPC and the baseline on each set of images, with the fewest and with all labels."""
     rows = []
-    for dataset, phase in (
-        ("imagenette-128px", "frozen"),
-        ("imagenette-128px", ""),
-        ("imagenette-224", ""),
-        ("photos", ""),
-    ):
-        found = [
-            gain(dataset, phase, part) + ("" if phase else _interval(dataset, part))
-            for part in parts
-        ]
-        rows.append([f"`{dataset}`, {phase or 'fine-tuned'}", *found])
-    rows.append(["`paper:` ImageNet, fine-tuned", *paper.GAIN["top1"][: len(parts)]])
-    return markdown_table(["times as many labels", *(f"{100 * part:g} %" for part in parts)], rows)
+    for dataset in sorted(curves.FRACTIONS):
+        for part in (0.01, 0.1, 1.0):
+            ours, theirs = (accuracy(dataset, arm, part) for arm in ("CPC", "pixels"))
+            if ours != "-":
+                times = gain(dataset, part) if part < 1 else "-"
+                rows.append([f"`{dataset}`", f"{100 * part:g} %", ours, theirs, times])
+    columns = ["images", "labels", "CPC, fine-tuned, top-1, %", "supervised baseline",
+               "times as many labels for the same"]  # fmt: skip
+    found = of("label_curve")
+    return markdown_table(columns, rows) + origin(found, "label_curve")
 
 
 def top1_of_rung(rung: str, dataset: str) -> str:
@@ -183,29 +174,33 @@ def top1_of_rung(rung: str, dataset: str) -> str:
     return spread(map(ladders.top1, of("ladder", rung=rung, dataset=dataset)))
 
 
+# Rung -> its name, and what the paper's text says that it brought.
+LADDER = {
+    ladders.UNTRAINED: ("a copy of the last encoder", ""),
+    **paper.LADDER,
+    ladders.OURS: ("in place of PA, ours", ""),
+}
+
+
+def rungs() -> list[str]:
+    """The rungs of the ladder that are recorded, and between them those that are missing."""
+    recorded = {record["rung"] for record in of("ladder")}
+    return [rung for rung in LADDER if rung in recorded or rung in paper.LADDER]
+
+
 def ladder() -> str:
-    """Fig. 3: ours on each dataset that has records, and what the paper's text says each rung
-    brought.
+    """Fig. 3: a line for each rung, a column for each set of images that is recorded, with the kind
+    of its classifiers, and what the paper's text says that a rung brought.
     """
-    said = {ladders.UNTRAINED: ("", ""), **paper.LADDER, ladders.OURS: ("instead of PA, ours", "")}
-    titles = {
-        "imagenette-224": "`imagenette-224`, 64 px, linear top-1, %, augmented",
-        "photos": "`photos`, linear top-1, %, not augmented",
-    }
     measured = [name for name in ladders.LADDERS if of("ladder", dataset=name)]
-    rungs = [
-        rung
-        for rung in (ladders.UNTRAINED, *ladders.RUNGS)
-        if rung != ladders.UNTRAINED or of("ladder", rung=rung)
-    ]
-    lines = [[titles[name], *(top1_of_rung(rung, name) for rung in rungs)] for name in measured]
-    lines.append(["`paper:` ImageNet, points", *(said[rung][1] or "-" for rung in rungs)])
-    alone = (ladders.UNTRAINED, "v1", ladders.OURS)
-    names = [
-        f"{'+ ' if rung not in alone else ''}{rung}: {said[rung][0]}".removesuffix(": ")
-        for rung in rungs
-    ]
-    return markdown_table(["", *names], lines) + origin(of("ladder"), "ladder", over="ladder")
+    rows = []
+    for rung in rungs():
+        name, gained = LADDER[rung]
+        figures = [top1_of_rung(rung, dataset) for dataset in measured]
+        rows.append([f"{rung}: {name}", *figures, gained or "-"])
+    titles = [f"`{name}`, {ladders.LADDERS[name].classifier}" for name in measured]
+    columns = ["rung, linear top-1, %", *titles, "`paper:` ImageNet, points"]
+    return markdown_table(columns, rows) + origin(of("ladder"), "ladder", over="ladder")
 
 
 def accuracy(dataset: str, features: str, fraction: float, phase: str = "") -> str:
@@ -246,23 +241,6 @@ def short_encoders() -> str:
     return encoders.four_rows(found) + origin(found, "encoders", over="encoders")
 
 
-def paper_results() -> str:
-    """What the paper reports for CPC v2, and the best that it compares this with."""
-    table = paper.TABLE_2["top1"]
-    rows = []
-    for part, own, baseline in zip(paper.FRACTIONS, table[paper.CPC], table[paper.PIXELS]):
-        if part in (0.01, 0.1, 1.0):
-            rows.append(
-                [f"ImageNet, {100 * part:g} % of the labels, top-1", own, f"{baseline}, supervised"]
-            )
-    *others, linear = (line for lines in paper.TABLE_1.values() for line in lines)
-    best = max((line for line in others if line[2]), key=lambda line: line[2])
-    rows.append(["ImageNet, linear classifier, top-1", linear[2], f"{best[2]}, {best[0]}"])
-    (labelled,), transferred = paper.TABLE_4.values()
-    rows.append(["VOC 2007, mAP", transferred[-1][2], f"{labelled[2]}, supervised"])
-    return markdown_table(["`paper:`", "CPC v2", "compared with"], rows)
-
-
 def summary() -> str:
     """A line for each claim."""
     large = "imagenette-128px"
@@ -272,22 +250,46 @@ def summary() -> str:
             record["map11"] for record in of("detection", dataset=dataset, features=features)
         )
 
+    page = "docs/results.md"
+    fewer = f"{page}#does-cpc-need-fewer-labels"
+    detected = f"{page}#does-it-transfer-to-detection"
     labels = "supervised baseline"
     other = "trained on other labels"
     rows = [
-        ["label-curve", "1 % of the labels (97), three choices, one encoder, top-1, %",
+        [fewer, "1 % of the labels (97), three choices, one encoder, top-1, %",
          accuracy(large, "CPC", 0.01), f"{accuracy(large, 'pixels', 0.01)}, {labels}"],
-        ["label-curve", "all labels, top-1, %; one run each", accuracy(large, "CPC", 1.0),
+        [fewer, "all labels, top-1, %; one run each", accuracy(large, "CPC", 1.0),
          f"{accuracy(large, 'pixels', 1.0)}, {labels}, not converged"],
-        ["gain", "labels for what CPC has with 1 %", "1 x",
-         f"{gain(large, '', 0.01)} x{_interval(large, 0.01)}, {labels}"],
-        ["detection", "blood cells, mAP, %; no lead is shown", boxes("bccd-voc-128px", "CPC"),
+        [fewer, "times as many labels for what CPC has with 1 %", "1",
+         f"{gain(large, 0.01)}, {labels}"],
+        [detected, "blood cells, mAP, %; no lead is shown", boxes("bccd-voc-128px", "CPC"),
          f"{boxes('bccd-voc-128px', 'supervised')}, {other}"],
     ]  # fmt: skip
     return markdown_table(
         ["", "CPC", "compared with"],
-        [[f"[{text}](docs/results.md#{a})", *more] for a, text, *more in rows],
+        [[f"[{text}]({link})", *more] for link, text, *more in rows],
     )
+
+
+def label_orders() -> str:
+    """The order of `cpc-tf label` beside a random one; the study's table has all orders."""
+    orders = (label.DEFAULT, "random")
+    rows = []
+    for dataset in dict.fromkeys(record["dataset"] for record in of("label")):
+        for order in orders:
+            found = [record["at"] for record in of("label", dataset=dataset, order=order)]
+            cells = [spread(at[str(number)]["top1"] for at in found) for number in label.NUMBERS]
+            rows.append([f"`{dataset}`, {order}", *cells])
+    found = [record for record in of("label") if record["order"] in orders]
+    columns = ["images and order, top-1, %", *(f"{number} labels" for number in label.NUMBERS)]
+    return markdown_table(columns, rows) + origin(found, "label", over="label")
+
+
+def coverages() -> str:
+    """All sets and kinds of labels together; the study's table has each."""
+    found = of("coverage")
+    rows = coverage.table(found).splitlines()
+    return "\n".join([*rows[:2], rows[-1]]) + origin(found, "coverage")
 
 
 def of_programs(table: Callable[[Sequence[dict]], str]) -> str:
@@ -325,12 +327,16 @@ TABLES: dict[str, Callable[[], str]] = {
     "label_curve": functools.partial(label_curve, "imagenette-128px"),
     "label_curve_64px": functools.partial(label_curve, "imagenette-224"),
     "label_curve_photos": functools.partial(label_curve, "photos"),
+    "label_orders": label_orders,
+    "coverage_short": coverages,
     "gain": gains,
+    "images": images,
+    **{f"answer_{name}": functools.partial(say, of) for name, say in answers.ANSWERS.items()},
+    "answer_cost": lambda: answers.of_cost(by_hand()),
     "ladder": ladder,
     "transfer": transfer,
     "detection": detection,
     "encoders_short": short_encoders,
-    "paper": paper_results,
     "paper_by_row": page.body,
     **{name: functools.partial(of_programs, table) for name, table in PROGRAMS.items()},
 }
@@ -341,6 +347,13 @@ PICTURES: dict[str, Callable[[], bytes]] = {
     "health": lambda: health.draw(of("health")),
     "objectives": lambda: objectives.draw(of("objectives")),
     "encoders": lambda: encoders.draw(of("encoders")),
+    "claims": lambda: pictures.forest(claims.claims(of)),
+    "images": lambda: pictures.by_images(of("label_curve"), IMAGES),
+    "ladder": lambda: pictures.ladder(of("ladder"), rungs()),
+    "detection": lambda: pictures.detection(of("detection"), BOXES),
+    "label_orders": lambda: pictures.label_orders(of("label")),
+    "coverage": lambda: pictures.coverage([record["rows"] for record in of("coverage")]),
+    "speed": lambda: pictures.speed(by_hand()),
 }
 
 
@@ -350,6 +363,7 @@ def documents() -> list[pathlib.Path]:
         ROOT / "README.md",
         ROOT / "modules/README.md",
         *sorted((ROOT / "docs").glob("*.md")),
+        records.FOLDER / "README.md",
         *sorted(records.FOLDER.glob("*/README.md")),
     ]
 

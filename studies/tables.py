@@ -7,6 +7,24 @@ from collections.abc import Iterable, Sequence
 
 from cpc_tf.core.texts import markdown_table
 
+# Images of a study, or the study -> what runs of several seeds are: what differs between them.
+OVER = {
+    "photos": "encoders, each with its own labels",
+    "imagenette-224": "encoders, each with its own labels",
+    "imagenette-128px": "choices of labels, on one encoder",
+    "photos-128px": "choices of labels, on one encoder",
+    "transfer": "choices of labels, at 64 px with an encoder each",
+    "augmentation": "encoders",
+    "ladder": "encoders",
+    "label": "choices of four fifths of the images",
+    "encoders": "draws of the labels",
+    "detection": "encoders at 64 px, detectors on one encoder at 128 px",
+    "collages": "encoders, each with its own detector",
+    "bccd-voc": "encoders, each with its own detector",
+    "collages-128px": "detectors, on one encoder of each kind",
+    "bccd-voc-128px": "detectors, on one encoder of each kind",
+}
+
 
 def spread(values: Iterable[float]) -> str:
     """Fractions in percent: '76.6 ± 6.6, n=3' is a mean and the standard deviation of a sample,

@@ -40,7 +40,16 @@ LENGTH = [
     "--checkpoint_every=1",
     "--strategy=single",
 ]
-TIMES = ("wall_seconds", "cpu_seconds", "images_per_second", "waiting", "read_gb")  # of a result
+# of a result
+TIMES = (
+    "wall_seconds",
+    "cpu_seconds",
+    "between_wall_seconds",
+    "between_cpu_seconds",
+    "images_per_second",
+    "waiting",
+    "read_gb",
+)
 ROUNDING = 1e-4  # allowed `difference` of several devices to one
 CASES = {name: (task, []) for name, task in TASKS.items() if name not in ("pretrain", "classify")}
 CASES["efficient-uda"] = (

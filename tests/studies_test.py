@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from absl import flags
-from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from cpc_tf.classify.logistic import LabelledFeatures
@@ -25,7 +24,7 @@ from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.pretrain.config import PretrainConfig
 from studies import __main__ as command
-from studies import claims, module_tables, read_off, records, results, runner, thirds
+from studies import module_tables, read_off, records, results, runner, thirds
 from studies.causes import study as causes
 from studies.encoders import measure as few_labels
 from studies.encoders import study as encoders
@@ -105,73 +104,12 @@ def test_tables_have_only_runs_of_the_studys_settings(monkeypatch):
     assert results.of.__wrapped__("health") == rest
 
 
-@pytest.mark.parametrize(("differences", "bound", "doubt", "outcome"), [
-    ([3.0, 4.0, 5.0], 0.0, "", "yes"),
-    ([0.7, 1.3, 3.6], 0.0, "", "not shown"),  # ahead in each: p = 0.17
-    ([-3.0, -4.0, -5.0], 0.0, "", "no"),
-    ([3.0, 4.0, 5.0], 2.0, "", "not shown"),
-    ([9.0, 9.1], 0.0, "", "not judged: fewer than 3 pairs of runs"),
-    ([3.0, 4.0, 5.0], 0.0, "of photographs", "not judged: of photographs"),
-])  # fmt: skip
-def test_a_comparison_says_what_its_interval_says(differences, bound, doubt, outcome):
-    comparison = claims.Comparison("", differences, bound, doubt)
-    assert comparison.outcome == outcome
-    if len(differences) > 2:
-        wanted = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
-        assert comparison.interval == pytest.approx((wanted.low, wanted.high))
-
-
-def test_claim_holds_in_part_if_comparisons_differ():
-    yes, no, few = (
-        claims.Comparison(*of) for of in (("a", [3, 4, 5]), ("b", [-3, -4, -5]), ("c", [9]))
-    )
-    verdicts = [claims.Claim("", of).verdict for of in ([], [few], [yes], [no], [yes, few, no])]
-    few_of = "not shown: fewer than 3 pairs of runs"
-    assert verdicts == ["not tested", few_of, "yes: a", "no: b", "in part: yes: a; no: b"]
-
-
-def test_claims_are_judged_by_all_records_per_seed():
-    """64 px, too. With other records another verdict."""
-
-    def read(study, **fields):
-        return [
-            {**record, "top1": 1 - record["top1"]} if study == swapped else record
-            for record in results.of(study)
-        ]
-
-    swapped = ""
-    found = {each.text: each for each in claims.claims(read)}
-    above = found["above pixels with as many labels (Table 2)"]
-    assert {each.where.split()[0] for each in above.comparisons} >= {
-        "`imagenette-128px`",
-        "`imagenette-224`",
-        "`photos`",
-    }
-    at_64px = next(each for each in above.comparisons if each.where == "`imagenette-224` with 1 %")
-    sides = [[r for r in results.of("label_curve", dataset="imagenette-224") if r["features"] == of
-              and r["label_fraction"] == 0.01] for of in ("CPC", "pixels")]  # fmt: skip
-    ours, theirs = (
-        [record["top1"] for record in sorted(side, key=lambda r: r["seed"])] for side in sides
-    )
-    assert at_64px.differences == pytest.approx([100 * (a - b) for a, b in zip(ours, theirs)])
-    assert (at_64px.outcome == "yes") == (
-        stats.ttest_rel(ours, theirs).pvalue < 0.05 and at_64px.differences[0] > 0
-    )
-    assert not any(
-        each.outcome in ("yes", "no") for each in found["four directions (Fig. 3)"].comparisons
-    )
-    swapped = "label_curve"  # what was right is wrong
-    worse = {each.text: each for each in claims.claims(read)}[above.text]
-    assert {each.where for each in worse.comparisons if each.outcome == "no"} == {
-        each.where for each in above.comparisons if each.outcome == "yes"
-    }
-
-
 @pytest.mark.parametrize("dataset", ladders.LADDERS)
 def test_ladder_headers_state_their_recorded_accuracy(dataset):
     presets = ROOT / "flags" / ladders.LADDERS[dataset].presets
     for number, rung in enumerate(ladders.RUNGS, 1):
         measured = results.top1_of_rung(rung, dataset)
+        assert measured != "-" or rung == "PA" or dataset != "photos"
         if measured != "-":
             header = (presets / f"pretrain_{number}_{rung.lower()}.flags").read_text()
             assert f"linear top-1 {measured.partition(',')[0]} %" in header
@@ -217,21 +155,6 @@ def test_arms_differ_from_others_in_one_thing(arm, narrow, changes):
         before, after = records.settings(other[0]), records.settings(one[0])
         found |= {name: after[name] for name in after if after[name] != before[name]}
     assert found == changes
-
-
-def test_gain_is_interpolated_in_logarithm_of_labels(monkeypatch):
-    def record(features, fraction, top1):
-        found = {
-            "features": features,
-            "label_fraction": fraction,
-            "num_train_labels": 1000 * fraction,
-        }
-        return {**found, "top1": top1, "phases": {"frozen": {"top1": top1}}}
-
-    found = [record("CPC", 0.1, 0.6), record("pixels", 0.1, 0.5), record("pixels", 0.4, 0.7)]
-    monkeypatch.setattr(results, "of", lambda *_, **__: found)
-    assert results.gain("some", "frozen", 0.1) == "2"
-    assert results.gain("some", "", 0.2) == "-"
 
 
 @pytest.fixture

@@ -39,6 +39,14 @@ SETTINGS = "compare.flags"  # in the directory
 BATCH = 64  # images encoded at a time
 
 
+class ComparedConfig(LabelledConfig):
+    """Where the labelled images come from, by the name of the flag of this command."""
+
+    @property
+    def flag(self) -> str:
+        return f"--pictures={self.labelled}"
+
+
 class Failed(RunEnded):
     """A training or an export of the comparison has failed."""
 
@@ -91,7 +99,7 @@ def compare(config: CompareConfig) -> dict[str, Any]:
     tf.config.set_visible_devices([], "GPU")
 
     # The images.
-    data = LabelledConfig(
+    data = ComparedConfig(
         dataset=f"folder:{config.pictures}", labelled=config.pictures, labels=config.labels
     )
     labelled = catalog.open_labelled(data, data.split, "split")

@@ -53,6 +53,8 @@ def table(records: Sequence[dict]) -> str:
     for dataset in dict.fromkeys(record["dataset"] for record in records):
         for name in (DEFAULT, *ORDERS):
             found = [r["at"] for r in records if (r["dataset"], r["order"]) == (dataset, name)]
+            if not found:
+                continue
             columns = [[each[str(number)] for each in found] for number in NUMBERS]
             rows.append(
                 [dataset, name, *(spread(one["top1"] for one in column) for column in columns)]

@@ -30,7 +30,8 @@ from cpc_tf.core.texts import markdown_table
 from cpc_tf.objectives.config import title
 from cpc_tf.training import pace
 from studies import read_off, records, runner
-from studies.claims import FEWEST, Comparison
+from studies.claims import FEWEST
+from studies.judging import ERROR, difference
 
 STUDY = "objectives"
 # key of a record -> title
@@ -302,7 +303,7 @@ def ahead_of_cpc(arm: Arm, every: Sequence[Arm], measure: str = "knn") -> str:
     mean = f"{sum(pairs) / len(pairs):+.1f}"
     if len(pairs) < FEWEST:
         return mean
-    low, high = Comparison("", pairs).interval
+    low, high = difference(pairs).interval(ERROR)
     return f"{mean} ({low:+.1f} to {high:+.1f}), n={len(pairs)}"
 
 

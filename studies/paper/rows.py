@@ -47,10 +47,10 @@ class State(NamedTuple):
 
 
 OTHERS = State(NOT, "another method, quoted by the paper; no code of it here")
-_CURVE = "[label curve](results.md#label-curve)"
-_GAIN = "[gain](results.md#gain)"
-_LADDER = "[ladder](results.md#ladder)"
-_DETECTION = "[detection](results.md#detection)"
+_CURVE = "[label curve](results.md#does-cpc-need-fewer-labels)"
+_GAIN = "[gain](results.md#does-cpc-need-fewer-labels)"
+_LADDER = "[ladder](results.md#what-of-figure-3-holds-in-small)"
+_DETECTION = "[detection](results.md#does-it-transfer-to-detection)"
 _PRETRAIN = "imagenet/pretrain_resnet161"
 _BOTH = ("efficient", "pixels")
 _V1_V2 = ("linear_v1", "linear")
@@ -85,7 +85,7 @@ _AMDIM = State(
 )
 _THREE_TASKS = "three of its four tasks, since motion segmentation needs videos, with equal weights"
 _DOWNLOAD = "needs its module from TF-Hub"
-_SMALL = "[linear](results.md#linear)"
+_SMALL = "[linear](../studies/release/README.md#linear)"
 
 
 def _table(groups: Mapping[str, Sequence[tuple]], known: Mapping[str | tuple, State]) -> list[Row]:
@@ -292,7 +292,9 @@ TABLE_4 = _table(
     _WITH_MAP,
     {
         "Supervised baseline": State(
-            RUNS, "in small: [detection](results.md#detection)", ("detect_supervised",)
+            RUNS,
+            "in small: [detection](results.md#does-it-transfer-to-detection)",
+            ("detect_supervised",),
         ),
         "Instance Discr.": State(RUNS, f"{_COLOURS}; {_C4}", ("detect_instance_bank",)),
         "Local Aggregation": State(
