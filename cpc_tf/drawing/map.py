@@ -28,6 +28,7 @@ THUMBNAIL = 64  # px
 # cells, each with one thumbnail at most
 _ROWS = 16
 _COLUMNS = 22
+_EDGES = (0.08, 0.92)  # shares of the width between which a name is centred
 _COMPONENTS = 50  # of t-SNE, a usual value
 # likewise, with few and with many images: 30 neighbours of 300 are classes, not neighbours
 _PERPLEXITY = (
@@ -96,12 +97,15 @@ def draw_at(
             aspect="auto",
             extent=sides,
         )
-        look = {"fontsize": 13, "ha": "center", "va": "center"}
+        look = {"fontsize": 13, "va": "center"}
         frame = {"boxstyle": "round", "facecolor": theme.named["page"], "linewidth": 2.5}
         for label, name, color in entries:
             if label is not None:
                 middle = _middle(where[np.equal(labels, label)])
-                axis.text(*middle, name, bbox={**frame, "edgecolor": color}, **look)
+                # At an edge the name stands inwards, where it is not cut.
+                across = (middle[0] - sides[0]) / (sides[1] - sides[0])
+                ha = ("left", "center", "right")[np.digitize(across, _EDGES)]
+                axis.text(*middle, name, ha=ha, bbox={**frame, "edgecolor": color}, **look)
         rest = [f"grey: {name}" for label, name, _ in entries if label is None]
         axis.set(
             xlim=sides[:2],
