@@ -115,3 +115,13 @@ def test_run_resumes_in_the_other_environment(tmp_path):
     assert "begun with" not in train(sys.executable, 4)
     assert train(OTHER, 8).count(f"begun with TensorFlow {tf.__version__} and resumes with ") == 1
     assert read_json(f"{tmp_path}/run/result.json")["step"] == 8
+
+
+def test_the_image_finds_the_program_anywhere():
+    """Docker is not here: the lines of the Dockerfile are, which set up as `make setup` does."""
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    workdir = next(line.split()[1] for line in lines if line.startswith("WORKDIR "))
+    path = lines.index(f"ENV PATH={workdir}/.venv/bin:$PATH")
+    assert lines.index("RUN make setup GPU=$GPU") < path
+    assert "\nVENV ?= .venv\n" in (ROOT / "Makefile").read_text()
+    assert lines[-1] == 'CMD ["make", "demo"]'

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TextIO
 
 import cpc_tf
-from cpc_tf.core import cli, termination
+from cpc_tf.core import cli, termination, versions
 from cpc_tf.core.commands import COMMANDS
 from cpc_tf.core.settings import ConfigError, RunEnded, Settings
 from cpc_tf.core.texts import shown
@@ -26,12 +26,13 @@ Then on your own: cpc-tf classify --labelled=MY_PICTURES --labels=LABELS.csv
 Commands:
 {commands}
   presets    list the presets with their cost; `cpc-tf presets NAME` prints one
+  version    print the versions of the program, TensorFlow, Keras and Python, for a report of a bug
 `cpc-tf COMMAND --help` lists its flags. Run the same command to resume a run that was stopped."""
 
 
 def main(command: str = "") -> int:
     """Runs the command line of this process, of `cpc-tf` or of a command alone, and returns its
-    exit status.
+    exit status: 1 after a bug, which is printed with the versions that it runs with.
     """
     termination.watch()  # a signal ends it from here on, also during the imports that follow
     if sys.stdout:  # it may be closed
@@ -39,7 +40,14 @@ def main(command: str = "") -> int:
     if sys.platform == "win32":
         print(f"error: {cpc_tf.WINDOWS}", file=sys.stderr)
         return ConfigError.status
-    return run([command, *sys.argv[1:]] if command else sys.argv[1:])
+    try:
+        return run([command, *sys.argv[1:]] if command else sys.argv[1:])
+    # of a training, whose reader has gone
+    except BrokenPipeError:
+        raise
+    except Exception:
+        versions.print_bug()
+        return 1
 
 
 def run(words: Sequence[str]) -> int:
@@ -58,7 +66,7 @@ def run(words: Sequence[str]) -> int:
             lines = [f"  {name:<10} {command.what}" for name, command in COMMANDS.items()]
             print(_HELP.format(version=cpc_tf.__version__, commands="\n".join(lines)))
         elif word in ("version", "--version"):
-            print(cpc_tf.__version__)
+            print(versions.environment())
         elif word == "presets":
             _presets(others)
         elif word in COMMANDS:

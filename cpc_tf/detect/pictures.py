@@ -92,8 +92,10 @@ def draw_sheet(
             plots.grid(canvas, len(scenes), columns), titles, scenes, images
         ):
             _tile(axis, title, image, scene.truth, verdict(scene, iou, least_score), class_names)
-        lines = [Line2D([], [], linewidth=2.5, **kind) for kind in KINDS]
-        canvas.legend(handles=lines, loc="outside upper left", ncols=len(KINDS))
+        difficult = any(scene.truth.difficult.any() for scene in scenes)
+        kinds = [kind for kind in KINDS if difficult or kind is not DIFFICULT]
+        lines = [Line2D([], [], linewidth=2.5, **kind) for kind in kinds]
+        canvas.legend(handles=lines, loc="outside upper left", ncols=len(kinds))
         title = (
             f"images with most misses first; detections with a score of at least {least_score:g}"
         )

@@ -28,6 +28,8 @@ THUMBNAIL = 64  # px
 # cells, each with one thumbnail at most
 _ROWS = 16
 _COLUMNS = 22
+_EDGES = (0.08, 0.92)  # shares of the width between which a name is centred
+_INSET = 0.02  # share of the width and height that names keep from the edges
 _COMPONENTS = 50  # of t-SNE, a usual value
 # likewise, with few and with many images: 30 neighbours of 300 are classes, not neighbours
 _PERPLEXITY = (
@@ -86,7 +88,8 @@ def draw_at(
     colors, entries = _colors(len(where), labels, class_names)
     low = where.min(0)
     high = where.max(0)
-    cell = np.maximum(high - low, 1e-9) / (_COLUMNS, _ROWS)
+    extent = np.maximum(high - low, 1e-9)
+    cell = extent / (_COLUMNS, _ROWS)
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         axis = canvas.subplots()
@@ -96,12 +99,16 @@ def draw_at(
             aspect="auto",
             extent=sides,
         )
-        look = {"fontsize": 13, "ha": "center", "va": "center"}
+        look = {"fontsize": 13, "va": "center"}
         frame = {"boxstyle": "round", "facecolor": theme.named["page"], "linewidth": 2.5}
         for label, name, color in entries:
             if label is not None:
                 middle = _middle(where[np.equal(labels, label)])
-                axis.text(*middle, name, bbox={**frame, "edgecolor": color}, **look)
+                # At an edge the name stands inwards, where it is not cut.
+                share = (middle - low) / extent
+                ha = ("left", "center", "right")[np.digitize(share[0], _EDGES)]
+                inside = low + np.clip(share, _INSET, 1 - _INSET) * extent
+                axis.text(*inside, name, ha=ha, bbox={**frame, "edgecolor": color}, **look)
         rest = [f"grey: {name}" for label, name, _ in entries if label is None]
         axis.set(
             xlim=sides[:2],

@@ -11,9 +11,7 @@ import pathlib
 import re
 import secrets
 import socketserver
-import sys
 import threading
-import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +22,7 @@ from werkzeug.wrappers import Request, Response
 
 from cpc_tf.core.files import NotWritten, reason
 from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.versions import print_bug
 from cpc_tf.data import pictures
 from cpc_tf.data.labels import MODEL, PERSON
 from cpc_tf.drawing.plots import THEME
@@ -91,7 +90,7 @@ class Page:
         except (ConfigError, NotWritten) as error:
             response = _json({"error": str(error)}, 400 if isinstance(error, ConfigError) else 507)
         except Exception as error:  # the page stays, and says that something is wrong
-            traceback.print_exc(file=sys.stderr)
+            print_bug()
             response = _json({"error": f"the server failed: {reason(error)}"}, 500)
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)

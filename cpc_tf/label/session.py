@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -18,6 +16,7 @@ import numpy as np
 from cpc_tf.classify import logistic, random_sample
 from cpc_tf.core.files import reason
 from cpc_tf.core.settings import ConfigError
+from cpc_tf.core.versions import print_bug
 from cpc_tf.data import names
 from cpc_tf.data.labels import MODEL
 from cpc_tf.drawing import map as embedding_map
@@ -449,7 +448,7 @@ class Session:
             try:
                 self._compute(labelled, state)
             except Exception as error:  # labels can still be given
-                traceback.print_exc(file=sys.stderr)
+                print_bug()
                 with self._lock:
                     self._remarks = [f"the classifier failed: {reason(error)}"]
                     self._guesses = self._figures = None

@@ -200,7 +200,7 @@ def folded_alone(results: TableBlock, count: int) -> TableBlock:
     """Returns a table, folded if it has but one result: that is in the sentence that the page opens
     with.
     """
-    return results if count > 1 else results._replace(fold=f"As a table: {results.title}")
+    return results if count > 1 else results._replace(fold=results.title)
 
 
 def text(value: Any) -> str:

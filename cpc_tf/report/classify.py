@@ -111,5 +111,5 @@ def _figure(run: Run, index: int, named: bool) -> list:
         " the labels."
     )
     return Panels({panel: lines}, axes, ticks, most={panel: 100}).figure(
-        f"more-{index}", title, 5.6, 3.8
+        f"more-{index}", title, 4.8, 3.4
     )

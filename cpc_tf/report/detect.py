@@ -22,9 +22,9 @@ TESTED = {"test_images": "Test images", "test_boxes": "Objects in them"}  # of a
 NOTE = (
     "Mean average precision at an overlap of one half; VOC 2007's way is over 11 points. COCO's is"
     " the mean over overlaps from 0.5 to 0.95: it asks for boxes that fit closely. Precision and"
-    " recall: of boxes with the score of the best F1 or more. Fixed: the first of two phases, in"
-    " which the encoder is frozen."
+    " recall: of boxes with the score of the best F1 or more."
 )
+TWO_PHASES = "Fixed: the first of two phases, in which the encoder is frozen."
 CURVES = (
     "Class by class, as less and less sure boxes count: recall, the share of the objects that are"
     " found, and precision, the share of the boxes that are right."
@@ -42,13 +42,12 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     lengths = [(run.get("most_steps", run.get("steps", 0)), run.get("images", 0)) for run in runs]
     short = [shorter(DetectConfig, preset, *length) for length in lengths]
     means = {method.title: str(method.spread("map11")) for method in compared}
-    blocks = [
-        folded_alone(
-            TableBlock("table4", "Object detection", rows, f"{NOTE} {notes(rows)}".rstrip()),
-            len(rows),
-        ),
-        *pictures(runs, "curves.png", "curves", CURVES, CURVES, photographs=False),
-    ]
+    fixed = TWO_PHASES if any(FROZEN in run.get("phases", {}) for run in runs) else ""
+    note = " ".join(filter(None, (NOTE, fixed, notes(rows))))
+    table = folded_alone(TableBlock("table4", "Object detection", rows, note), len(rows))
+    curves = pictures(runs, "curves.png", "curves", CURVES, CURVES, photographs=False)
+    # What is folded stands below what is shown.
+    blocks = [*curves, table] if table.fold else [table, *curves]
     findings = [Finding(remarks("detection, mAP", *map(tested_on, runs)), means, remarks(*short))]
     return [Part(40, "detection", "Detection", blocks, findings)]
 

@@ -88,8 +88,8 @@ def _png(tile: np.ndarray) -> bytes:
 
 
 def confusions(run: Run, predictions: Predictions | None) -> list[Block]:
-    """Returns the confusion matrix of a classifier's test, and a table of the classes that it
-    confuses most.
+    """Returns the confusion matrix of a classifier's test; of many classes, whose cells cannot be
+    counted, a table of those that it confuses most, too.
     """
     names = run.get("class_names", [])
     if not _is_sound(run, predictions):
@@ -97,6 +97,8 @@ def confusions(run: Run, predictions: Predictions | None) -> list[Block]:
     counts = np.zeros([len(names), len(names)], np.int64)
     np.add.at(counts, tuple(predictions.pairs.T), 1)
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    if len(names) <= MOST_COUNTED:
+        return [_matrix(counts, shares, names)]
     wrong = shares * (1 - np.eye(len(names)))
     worst = zip(
         *np.unravel_index(np.argsort(-wrong, axis=None, kind="stable")[:PAIRS], counts.shape)

@@ -205,7 +205,6 @@ def _rivals(run: Run, runs: Sequence[Run]) -> list[Run]:
 def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[FigureBlock]:
     """Returns bars of what a model and others without its pre-training are right for, of 100."""
     figure = _figure(run)
-    curve = classify.largest(run)
     bars = [
         (
             _name(each),
@@ -218,7 +217,7 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
     ]
     bars += [
         (classify.ARMS[arm].format(labels), color, top1, 0, (top1, top1))
-        for arm, color, labels, top1 in curve
+        for arm, color, labels, top1 in _of_curve(run, compared[1:])
     ]
     aside = {name: facts[key] / 100 for name, key in _ASIDE.items() if facts.get(key)}
     bars += [(name, "chance", share, 0, (share, share)) for name, share in aside.items()]
@@ -252,11 +251,7 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
     ]
     alt = f"Bars: {'; '.join(f'{name}: {100 * share:.0f}' for name, _, share, *_ in bars)}."
     colors = [color for _, color, *_ in bars]
-    caption = (
-        "Thin lines: what a test of so few images leaves open (95 %)."
-        if facts.get("tested")
-        else ""
-    )
+    caption = "Thin lines: 95 % confidence intervals." if facts.get("tested") else ""
     return [
         FigureBlock(
             "answer",
@@ -267,6 +262,15 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
             colors=colors,
         )
     ]
+
+
+def _of_curve(run: Run, rivals: Sequence[Run]) -> list[tuple[str, str, int, float]]:
+    """Returns the arms of a run's label curve that are no rivals already, and the run's own to
+    compare them with.
+    """
+    known = {each.identity.trained_by for each in rivals}
+    arms = [arm for arm in classify.largest(run) if arm[1] not in known]
+    return arms if len(arms) > 1 else []
 
 
 def _name(run: Run) -> str:

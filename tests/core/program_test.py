@@ -212,6 +212,49 @@ def test_notices_of_tensorflow_are_hidden_unless_it_fails(
     assert not any(text in written for text in hidden)
 
 
+BUG = """
+import sys
+from cpc_tf.core import commands, program
+
+def failing(*_):
+    raise {error}
+
+commands.Command.run = property(failing)
+sys.argv = ["cpc-tf", "report", "--output=x"]
+sys.exit(program.main())
+"""
+
+
+def stderr_of(error):
+    """What a command prints that raises an error, and its exit status."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUG.format(error=error)], capture_output=True, text=True, cwd=ROOT
+    )
+    return done.stderr.splitlines(), done.returncode
+
+
+def test_a_bug_is_printed_with_the_versions(capsys):
+    program.run(["version"])
+    (version,) = capsys.readouterr().out.splitlines()
+    lines, status = stderr_of("KeyError('classes')")
+    assert status == 1
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-3] == "KeyError: 'classes'"
+    assert "report it" in lines[-2]
+    assert lines[-1] == version
+
+
+@pytest.mark.parametrize(
+    ("error", "last"),
+    [
+        ("program.ConfigError('output', 'x', 'is no folder')", "error: --output=x: is no folder"),
+        ("BrokenPipeError(32, 'Broken pipe')", "BrokenPipeError: [Errno 32] Broken pipe"),
+    ],
+)
+def test_an_error_of_the_user_has_no_versions(error, last):
+    assert stderr_of(error)[0][-1] == last
+
+
 @pytest.mark.slow
 def test_tensorflow_itself_is_quiet(tmp_path):
     words = ["report", f"--runs={tmp_path}", f"--output={tmp_path}/report"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from PIL import Image
 
 from cpc_tf.data.decode import decode
@@ -65,6 +66,19 @@ def colours(png):
 def test_boxes_are_coloured_by_outcome(shown, kinds):
     counts = colours(pictures.draw_sheet([shown], [BLACK], NAMES))
     assert {kind["label"] for kind, count in zip(pictures.KINDS, counts) if count > 50} == kinds
+
+
+@pytest.mark.slow
+def test_a_legend_names_only_kinds_that_may_be_there(monkeypatch):
+    legends = []
+    monkeypatch.setattr(
+        Figure,
+        "legend",
+        lambda self, handles, **_: legends.append([h.get_label() for h in handles]),
+    )
+    for shown in (GOOD, DIFFICULT):
+        pictures.draw_sheet([shown], [BLACK], NAMES)
+    assert [("object, difficult" in labels) for labels in legends] == [False, True]
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.drawing import map as embedding_map
+from cpc_tf.drawing.map import Places
 
 pytestmark = pytest.mark.drawn
 
@@ -49,6 +50,14 @@ def test_class_name_is_placed_at_its_densest_part():
     """Not half way between two heaps, where others are."""
     heaps = np.array([[0, 0], [0.1, 0], [0, 0.1], [10, 10], [10, 10.1]])
     assert embedding_map._middle(heaps).tolist() == [0, 0]
+
+
+def test_a_name_at_an_edge_is_not_cut():
+    corners = np.array([[0.0, 0.5], [1.0, 0.5], [0.5, 0.0], [0.5, 1.0]])
+    names = ["a name of some length"] * 4
+    white = np.full([4, 16, 16, 3], 255, np.uint8)
+    drawn = pixels(embedding_map.draw_at(Places(corners, ""), white, [0, 1, 2, 3], names))
+    assert (drawn[:, [0, -1]] == 255).all()
 
 
 @pytest.mark.slow

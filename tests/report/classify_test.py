@@ -6,6 +6,7 @@ import pytest
 
 from cpc_tf.report import page
 from cpc_tf.report.classify import largest, report
+from cpc_tf.report.model import _of_curve
 from cpc_tf.report.runs import collect
 from tests.report import samples
 
@@ -59,6 +60,13 @@ def test_page_opens_with_cross_validation_and_learning_curve(tmp_path):
     points = files["photos-more-1.csv"].splitlines()
     assert len([line for line in points if ",with pre-training," in line]) == 2
     assert not [line for line in points if ",on raw pixels," in line and ",10," in line]
+
+
+def test_a_rival_that_was_measured_is_one_bar(tmp_path):
+    (run,), _ = found_in(tmp_path)
+    rival = samples.run(samples.linear("random", 0.3))
+    assert [arm for arm, *_ in _of_curve(run, [])] == ["encoder", "untrained", "pixels"]
+    assert [arm for arm, *_ in _of_curve(run, [rival])] == ["encoder", "pixels"]
 
 
 def test_without_a_curve_there_is_none(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from cpc_tf.evaluation.predictions import read_predictions
-from cpc_tf.report import page
+from cpc_tf.report import mistakes, page
 from cpc_tf.report.mistakes import MOST, SIDE, confusions, surest
 from cpc_tf.report.runs import Run
 from tests.report import samples
@@ -80,15 +80,20 @@ def test_without_the_pictures_there_are_none(tmp_path, dataset):
     assert surest(run, None) == []
 
 
-def test_confusions(tmp_path):
+def test_confusions_of_few_classes_are_a_matrix(tmp_path):
     run, predictions = _run(tmp_path)
-    matrix, confused = confusions(run, predictions)
+    (matrix,) = confusions(run, predictions)
     assert {(row["class"], row["prediction"]): row["count"] for row in matrix.data} == {
         ("cat", "dog"): 1,
         ("cat", "hen"): 1,
         ("dog", "dog"): 1,
         ("hen", "cat"): 2,
     }
-    assert samples.rows(confused, "measured")["hen"] == ["cat", "100.0", "2"]
     run["class_names"] = samples.CLASSES[:2]
     assert confusions(run, predictions) == []
+
+
+def test_the_confusions_of_many_classes_are_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(mistakes, "MOST_COUNTED", 2)
+    _, confused = confusions(*_run(tmp_path))
+    assert samples.rows(confused, "measured")["hen"] == ["cat", "100.0", "2"]
