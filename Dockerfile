@@ -2,7 +2,7 @@
 #                     mkdir -p runs && docker run --user $(id -u):$(id -g) -v $PWD/runs:/cpc_tf/runs cpc_tf
 # On NVIDIA's GPUs:   docker build -t cpc_tf --build-arg GPU=1 .    and --gpus all behind `docker run`
 # Another command:    docker run --user $(id -u):$(id -g) -v $PWD:/data -w /data cpc_tf cpc-tf --version
-# docs/gpu.md says more, also how to pin the image that it begins with.
+# docs/scale.md says more, also how to pin the image that it begins with.
 ARG BASE=python:3.11-slim
 FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends g++ make && rm -rf /var/lib/apt/lists/*

@@ -134,7 +134,7 @@ def growth(found: Sequence[Record]) -> str:
     """Returns the table of an epoch of more images on the first machine."""
     machine = MACHINES[0]
     columns = [
-        "pictures",
+        "images",
         "steps an epoch",
         *(f"{network}, hours an epoch" for network in NETWORKS),
     ]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains on a Cloud TPU with tensorflow-tpu, fetches the result and deletes the TPU (docs/tpu.md).
+# Trains on a Cloud TPU with tensorflow-tpu, fetches the result and deletes the TPU (docs/scale.md).
 # Written after Google's documentation and tried on no TPU: read it before you pay for one.
 #
 #   NAME=cpc ZONE=us-west4-a TYPE=v5litepod-8 MORE=--spot cloud/tpu.sh train pretrain \

@@ -65,7 +65,7 @@ def test_interrupted_run_resumes_bit_for_bit(room, uninterrupted):
     process.send_signal(signal.SIGTERM)
     status, line = _ended(process)
     assert (status, checkpoints.exists()) == (128 + signal.SIGTERM, False)
-    assert re.search(r"^stopped by SIGTERM: .*; the same command goes on from there$", line)
+    assert re.search(r"^stopped by SIGTERM: .*; run the same command to resume$", line)
 
     process = processes.start(*words)
     while not (room / "stopped/patches.png").exists() and process.poll() is None:
@@ -84,7 +84,7 @@ def test_interrupted_run_resumes_bit_for_bit(room, uninterrupted):
     status, line = _ended(process)
     assert status == 128 + signal.SIGINT
     step = int(
-        re.search(r"^stopped by SIGINT: saved step (\d+) in .*; the same command goes on", line)[1]
+        re.search(r"^stopped by SIGINT: saved step (\d+) in .*; run the same command", line)[1]
     )
     assert (checkpoints / f"step_{step:08d}.index").exists()
     assert 0 < step < STEPS

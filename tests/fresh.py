@@ -17,7 +17,7 @@ from tests.binaries import ROOT
 from tests.samples import write_pictures
 
 MODULE = "modules/imagenette_128px"
-PAGES = ("README.md", "docs/install.md", f"{MODULE}/README.md")
+PAGES = ("README.md", "docs/install.md", "modules/README.md", f"{MODULE}/README.md")
 # What a page installs for its code, as a block or in a sentence, and the code.
 _LINES = re.compile(
     r"(?P<pip>pip install tensorflow[^`\n]*)|```python\n(?P<code>.*?)```", re.DOTALL

@@ -1,4 +1,4 @@
-"""The import directions that docs/architecture.md draws, read from the sources."""
+"""The import directions that docs/extending.md draws, read from the sources."""
 
 import ast
 import functools

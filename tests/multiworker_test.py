@@ -64,7 +64,7 @@ def test_two_workers_equal_one_after_kill_and_stop(pictures, tmp_path):
     chief.kill()
     (status, output), _ = ended([other, chief])
     assert status == 6, output
-    assert "has ended or cannot be reached; start the same command again on each machine" in output
+    assert "has ended or cannot be reached; run the same command on each machine" in output
 
     chief, other = start_workers("cpc_tf.pretrain", *stopped)
     processes.wait_for(chief, "loss")

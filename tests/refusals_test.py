@@ -246,7 +246,7 @@ TABLE = [
     ("detect", f"{DETECT} --area_scale=9", r"^--area_scale=9: images of \d+ px are more than the "),
     # ---- training: strategies, batches, work directories
     ("pretrain", "--strategy=multiworker --dataset=folder:PICTURES --split=train",
-     "^--strategy=multiworker: the environment variable TF_CONFIG is not set; set it as docs/gpu.md shows"),
+     "^--strategy=multiworker: the environment variable TF_CONFIG is not set; set it as docs/scale.md shows"),
     # ---- export
     ("export", "--workdir=", "^--workdir= is empty: name the directory of a run"),
     ("export", "--workdir=/nowhere --output=EMPTY/hub", "^--workdir=/nowhere: holds no run"),

@@ -26,7 +26,7 @@ class AugmentConfig(Settings):
     augment_changes: str = setting(
         "",
         "Changes of entries of the policy --augment, e.g. 'grey=0,distort.hue=0.05': a probability"
-        " under the name of its operation, a range under OPERATION.RANGE (docs/augmentation.md"
+        " under the name of its operation, a range under OPERATION.RANGE (docs/paper.md"
         " lists them)",
     )
     augment_engine: str = setting(

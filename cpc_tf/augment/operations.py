@@ -21,7 +21,7 @@ Bounds = list[tuple[float, float]]
 
 
 class Range(NamedTuple):
-    """A number of an operation that a policy sets, such as its largest angle; docs/augmentation.md
+    """A number of an operation that a policy sets, such as its largest angle; docs/paper.md
     lists them.
     """
 
@@ -152,7 +152,7 @@ POLICIES: dict[str, dict[str, float]] = {
         "grey": 0.25,
     },
     # Ours, for patches of about 16 px: `full` without AutoAugment and grey, and with less hue
-    # (docs/augmentation.md).
+    # (docs/paper.md).
     "small_patches": {
         CHOSEN: 0,
         **AUTOAUGMENT,
@@ -244,8 +244,7 @@ def parse_changes(text: str) -> dict[str, float]:
             close = difflib.get_close_matches(entry, rules, 1, 0.5)
             near = f"did you mean {close[0]}? " if close else ""
             raise ValueError(
-                f"{entry}: no operation or range has this name; {near}docs/augmentation.md lists"
-                " them"
+                f"{entry}: no operation or range has this name; {near}docs/paper.md lists them"
             )
         rule = rules[entry]
         try:

@@ -221,7 +221,7 @@ def format_of(path: str) -> tuple[str, str]:
         )
         problem += "boxes is there"
         raise ConfigError(
-            f"{flag}: {problem}; docs/detection.md shows the layouts of VOC, COCO, YOLO and CSV"
+            f"{flag}: {problem}; docs/inputs.md shows the layouts of VOC, COCO, YOLO and CSV"
         )
     which = " or ".join(f"--dataset={DataRef(kind_, path)}" for kind_ in formats)
     raise ConfigError(

@@ -46,6 +46,6 @@ def another_encoder(
     )
     names = parted(encoder)
     if ANOTHER in names:
-        return [f"{line} (docs/other_encoders.md)"]
+        return [f"{line} (docs/encoders.md)"]
     several = joined_names([*names, ANOTHER])
     return [f"{line}: --encoder={shlex.quote(several)}"]

@@ -188,9 +188,7 @@ def _encoded(encoder: Encoder, source: Source, batch_size: int) -> np.ndarray:
     cached = feature_cache.encoded(encoder, table.root, paths, source.intensity_range, batch_size)
     if cached.broken:
         broken = listed([f"{names[i]} ({why})" for i, why in cached.broken.items()])
-        raise ConfigError(
-            f"{table.flag}: files that could be read before cannot be read any more: {broken}"
-        )
+        raise ConfigError(f"{table.flag}: files that were readable before cannot be read: {broken}")
     return cached.features[cached.rows]
 
 
@@ -322,13 +320,13 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
     labels = result["num_train_labels"]
     if accepted := result.get("accepted_guesses"):
         yield (
-            f"{accepted:,} accepted guesses (by=model) count as images without labels: they say"
-            f" what a classifier of the {labels:,} labels by people believed already"
+            f"{accepted:,} accepted guesses (by=model) count as unlabelled images: they repeat what"
+            f" a classifier of the {labels:,} labels by people believed"
         )
     if compared := result.get("encoders"):
         yield from comparison.described(compared, kind)
     elif compared is not None:
-        yield f"too few labels to choose an encoder: the first is taken, {result['encoder']}"
+        yield f"too few labels to choose an encoder: the first is used, {result['encoder']}"
     if "cross_validation" not in result:
         yield (
             f"accuracy: not measured, since most classes have fewer than {folds.LEAST} images, or"
@@ -337,20 +335,19 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
         return
     if pool := result.get("unlabelled"):
         if pool["learned_from"]:
-            used = "learned from by self-training"
+            used = "used for self-training"
         else:
-            used = "not learned from, since self-training does not help"
-        yield f"{pool['pictures']:,} images without labels: {used}"
+            used = "not used, since self-training does not improve the cross-validated accuracy"
+        yield f"{pool['pictures']:,} unlabelled images: {used}"
     if near := result["nearly_the_same"]:
         yield (
-            f"{near:,} images are nearly the same as others: held out together, and counted once in"
-            " the interval"
+            f"{near:,} images are near copies of others: held out together with them, and counted"
+            " once in the interval"
         )
     if conflicts := result["conflicts"]:
         pairs = ", ".join(f"{name} ({other})" for name, other in conflicts[:3])
         yield (
-            f"{len(conflicts):,} images have another class than one that is nearly the same, e.g."
-            f" {pairs}"
+            f"{len(conflicts):,} images have another class than a near copy of them, e.g. {pairs}"
         )
     where = (
         f", on the {result['tested']} images that the label page drew at random"
@@ -361,7 +358,7 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
     if result.get("labels_by_page") and not result["at_random"]:
         yield (
             f"the label page drew fewer than {random_sample.LEAST} of these images at random and"
-            " chose the others: the accuracy on new images may be another one"
+            " chose the others: the accuracy on new images may differ"
         )
     yield from kind.remarks(result)
     if names := result["not_learned"]:
@@ -370,7 +367,7 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
         tested = sum(count["tested"] for count in others)
         rest = f"; of the other classes {right} of {tested} are right" if tested else ""
         yield (
-            "counted as wrong: classes with one image or group, which cannot be learned when it is"
+            "counted as wrong: classes with one image or group, which cannot be learned while it is"
             f" tested: {listed(names)}{rest}"
         )
     if forecast := result.get("forecast"):

@@ -149,7 +149,7 @@ def main() -> None:
         try:
             compute_on(f"/device:GPU:{index}")
         except RuntimeError as error:
-            sys.exit(f"error: {name}: {error}; see docs/gpu.md; make GPU=0 sets up without GPU")
+            sys.exit(f"error: {name}: {error}; see docs/scale.md; make GPU=0 sets up without GPU")
         print(f"GPU: {name}, a product of two matrices ran on it", flush=True)
 
 

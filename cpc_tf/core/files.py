@@ -40,8 +40,8 @@ def writing(path: str) -> Iterator[None]:
         yield
     except (OSError, tf.errors.OpError) as error:
         raise NotWritten(
-            f"{path}: cannot be written ({reason(error)}); what was saved before is whole, and the"
-            " same command goes on from there once there is room and permission"
+            f"{path}: cannot be written ({reason(error)}); what was saved before is intact; make"
+            " room or give permission, and run the same command to resume"
         ) from error
 
 

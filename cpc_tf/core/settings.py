@@ -39,7 +39,7 @@ class Stopped(RunEnded):
         self,
         number: int,
         saved: str = "what was saved before is whole",
-        then: str = "the same command goes on from there",
+        then: str = "run the same command to resume",
     ):
         super().__init__(f"{termination.stopped_by(number)}: {saved}; {then}")
         self.status = termination.status_of(number)

@@ -232,9 +232,9 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     tested = test_source.rows.tolist()
     first_of = draws.same_images(table, sorted({*learned, *tested}))
     lines = []
-    little = "the accuracy on them says little"
+    biased = "the accuracy on them is too high"
     if both := {*learned} & {*tested}:
-        lines.append(f"{len(both)} test images are also in the training split: {little}")
+        lines.append(f"{len(both)} test images are also in the training split: {biased}")
     name = table.names
     of = {first_of[row]: row for row in learned if row in first_of}
     pairs = [
@@ -244,13 +244,12 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     ]
     if pairs:
         lines.append(
-            f"{len(pairs)} test images are copies of files that are learned: {little}:"
-            f" {listed(pairs)}"
+            f"{len(pairs)} test images are copies of training images: {biased}: {listed(pairs)}"
         )
     groups = {*table.group_of(learned).values()} & {*table.group_of(tested).values()}
     if shared := [name[row] for row in tested if table.groups[row] in groups]:
         lines.append(
-            f"{len(shared)} test images have their group in the training split, too: {little}:"
+            f"{len(shared)} test images have their group in the training split, too: {biased}:"
             f" {listed(shared)}"
         )
     labels = [*source.labels().tolist(), *test_source.labels().tolist()]

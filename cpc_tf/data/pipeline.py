@@ -257,14 +257,14 @@ def fetching(*sources: Examples) -> Iterator[None]:
         if changed := [path for source in sources for path in source.changed()]:
             raise ConfigError(
                 f"{listed(changed)}: changed or gone since this run checked the folder of"
-                " --dataset; put it back, and the same command goes on; a training on the files as"
-                " they are now needs another --workdir"
+                " --dataset; restore it and run the same command to resume, or train on the changed"
+                " files in another --workdir"
             ) from error
         if not isinstance(error, (tf.errors.DataLossError, tf.errors.NotFoundError)):
             raise
         if damaged := [path for source in sources for path in source.damaged()]:
             raise ConfigError(
-                f"{listed(damaged)}: is truncated; move the folder away, and the same"
-                " command prepares --dataset again and goes on"
+                f"{listed(damaged)}: is truncated; move the folder away and run the same command,"
+                " which prepares --dataset again and resumes"
             ) from error
         raise

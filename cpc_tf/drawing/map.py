@@ -138,8 +138,8 @@ def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places
     of = f"of {features.shape[1]:,} features of {len(features):,} images"
     if not np.isfinite(features).all():
         raise ConfigError(
-            "some features are not finite, so there is no map of them: is the encoder's training"
-            " whole?"
+            "some features are not finite, so there is no map of them: did the encoder's training"
+            " finish?"
         )
     # here, since it takes a third of the start of a program
     from sklearn import (

@@ -46,8 +46,8 @@ USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
 HEADS = {10_000: (11, 4096), 0: (2, 512)}
 MOST_VIEWS = 16  # of each image
 ALL_VIEWS = 8000  # of all images: a view on the feature map of 128 px takes 256 KB
-# Of few labels: below this part of the loss of a guess new images gained nothing any more
-# (docs/notebook, "Answer").
+# Of few labels: below this share of the loss of a guess the accuracy on new images stopped rising
+# (docs/notebook/2026-11-27-answer.md).
 LEARNED = 0.2
 FEW = 128
 PAPERS_SIZES = 256, 224

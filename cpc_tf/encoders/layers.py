@@ -77,7 +77,7 @@ class Conv(keras.layers.Conv2D):
             flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N*H*W, C]
             product = tf.matmul(flat, tf.reshape(kernel, kernel.shape[2:]))
             return tf.reshape(product, [-1, height, width, self.filters])
-        # Where that is faster, measured in docs/speed.md: oneDNN is slow with strides and small
+        # Where that is faster, measured in docs/scale.md: oneDNN is slow with strides and small
         # maps.
         is_slow = stride > 1 or (places is not None and places <= 32)
         if is_slow and (inputs.dtype == tf.bfloat16 or inputs.shape[3] >= 64) and is_usable(inputs):

@@ -54,11 +54,11 @@ def commands(
         tuning = ["efficient", f"--encoder={encoder}", *data, f"--workdir={run}/efficient"]
         lines["Fine-tune the encoder, too: hours, for a few points more"] = tuning
     remarks = [
-        "Most of these images were not drawn at random: they are typical ones, or hard ones."
+        "Most of these images were not drawn at random: they are representative or hard ones."
     ]
     if is_measured:
         remarks.append(
-            "The accuracy above is of those that were, which alone stand for all images."
+            "The accuracy above is of those drawn at random, which alone represent the folder."
         )
     else:
         remarks.append(

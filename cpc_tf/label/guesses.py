@@ -233,8 +233,8 @@ def measure(
     if len(gallery.rows) < least * random_sample.PART:
         few = few._replace(
             sentence=(
-                f"not measured: of fewer than {least * random_sample.PART} images a sample says too"
-                " little"
+                f"not measured: a random sample of fewer than {least * random_sample.PART} images"
+                " is too small"
             )
         )
     if people.labels.ndim > 1:

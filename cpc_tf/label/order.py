@@ -141,7 +141,7 @@ def choose(
     rest = pool._replace(taken=np.union1d(pool.taken, sample))
     if pool.margins is None or labels < COVERING:
         chosen = typical(rest, count - len(at_random), seed)
-        why = "they stand for many others"
+        why = "they represent many others"
     else:
         chosen = unsure_and_apart(rest, count - len(at_random), seed)
         why = "the classifier is unsure of them"

@@ -219,7 +219,7 @@ function drop(pictures) {
   if (!pictures.length) return;
   batch = batch.filter((picture) => !pictures.includes(picture));
   for (const grid of GRIDS) pictures.forEach((picture) => grid.remove(picture));
-  say(`${pictures.length === 1 ? pictures[0].file : quantity(pictures.length, "picture")}: no longer there`);
+  say(`${pictures.length === 1 ? pictures[0].file : quantity(pictures.length, "image")}: deleted from the folder`);
 }
 
 const LABELS = {
@@ -238,7 +238,7 @@ async function give(how, name = "", { by = "person", grid = current(), pictures 
     const labels = LABELS[how](old, name);
     return { index, labels, by: labels.length || how === "none" ? by : "" };
   }));
-  say(`${quantity(indices.length, "picture")}: ${{ clear: "no label", none: "none of the classes", remove: `not ${name}` }[how] ?? name}`);
+  say(`${quantity(indices.length, "image")}: ${{ clear: "no label", none: "none of the classes", remove: `not ${name}` }[how] ?? name}`);
   const sent = send("label", { indices, how, class: name, by }, () => {
     remember(before);
     if (grid.tileOf.has(pictures[0])) grid.move(grid.tiles.indexOf(grid.tileOf.get(pictures[0])));
@@ -388,7 +388,7 @@ async function showSurest() {
   surest.show(remember(pictures), ({ likely }) => likely);
   const some = pictures.some(({ likely }) => likely) ? "Selected are those that are as sure as guesses of which nine in ten were right." :
     "None is selected: so far no guesses are so sure that nine in ten of them would be right.";
-  text("sure", pictures.length ? `Guesses, the surest first. ${some} Click to change that, then accept: they stay marked as accepted guesses.` :
+  text("sure", pictures.length ? `Guesses, the most confident first. ${some} Click to change that, then accept: they stay marked as accepted guesses.` :
     name ? `No image without a label is guessed to be ${name}.` : "There is no class yet.");
   tell();
 }
@@ -422,7 +422,7 @@ const VIEWS = {
   async all() {
     const { pictures, total } = await listed(0);
     return () => {
-      $("total").textContent = quantity(total, "picture");
+      $("total").textContent = quantity(total, "image");
       everything.show(remember(pictures));
       scrolled.observe($("end"));
     };
@@ -562,7 +562,7 @@ function update(said) {
   document.body.classList.toggle("begins", !classes.length);
   if (others) {
     tell();
-    for (const [id, first] of [["filter", [make("option", { value: "", textContent: "every picture" })]], ["sure-class", []]]) {
+    for (const [id, first] of [["filter", [make("option", { value: "", textContent: "all images" })]], ["sure-class", []]]) {
       const { value } = $(id);
       $(id).replaceChildren(...first, ...classes.map(({ name }) => make("option", { value: name, textContent: name })));
       if (classes.some(({ name }) => name === value)) $(id).value = value;
@@ -579,7 +579,7 @@ function tell() {
   const hope = origin && expected(toLabel.selected.filter((picture) => picture !== origin), likeness), named = origin?.labels.join(", ");
   if (view === "label") text("why", origin ? `Like ${origin.file}: ${count} selected${hope && `, ${hope}`}` : count ? `${count} selected` :
     state.classes.length || !batch.length ? why : BEGIN);
-  text("onward", !origin ? "Next pictures" : !count ? "Back" : named ? `All are ${named}` : "Give a class");
+  text("onward", !origin ? "Next images" : !count ? "Back" : named ? `All are ${named}` : "Give a class");
   $("next").hidden = view !== "label";
   $("next").classList.toggle("main", state.classes.length > 0);
   text("guess", guesses.size === 1 ? [...guesses][0] : "the guesses");

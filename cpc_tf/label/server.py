@@ -117,7 +117,7 @@ class Page:
         if kind in _SIDES and name.endswith(".jpg"):
             index = self._index(name.removesuffix(".jpg"))
             if not self.session.is_there(index):
-                raise Refused(404, "this image is no longer there")
+                raise Refused(404, "this image was deleted from the folder")
             with self._decoding:
                 data = self._jpeg(index, _SIDES[kind])
             return Response(

@@ -61,7 +61,7 @@ COLLAPSED = {
     "effective_rank": (1.5, "the latents vary along a single direction"),
 }
 
-# Statistic -> where its healthy range begins (docs/is_my_loss_normal.md).
+# Statistic -> where its healthy range begins (docs/reliability.md).
 HEALTHY = {"feature_std": 0.3, "effective_rank": 1.5}
 
 
@@ -118,6 +118,5 @@ class Health:
         collapse = self.check(step, record)
         return (
             collapse
-            and f"step {step}: the features look collapsed: {collapse}. "
-            "See docs/is_my_loss_normal.md"
+            and f"step {step}: the features look collapsed: {collapse}. See docs/reliability.md"
         )

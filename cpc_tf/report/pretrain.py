@@ -45,7 +45,7 @@ PATCHES_ALT = (
 NOTE = (
     "On training images, at the end of each run; the nearest-neighbour probe is on the images of"
     " --probe_split. Losses of runs with another batch, grid or number of directions do not"
-    " compare, bounds do. docs/is_my_loss_normal.md says what is healthy."
+    " compare, bounds do. docs/reliability.md says what is healthy."
 )
 
 

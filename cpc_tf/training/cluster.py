@@ -80,7 +80,7 @@ def members() -> tuple[list[Member], int]:
         raise ConfigError(
             "strategy",
             "multiworker",
-            f"the environment variable TF_CONFIG {missing}; set it as docs/gpu.md shows, or take "
+            f"the environment variable TF_CONFIG {missing}; set it as docs/scale.md shows, or take "
             "another --strategy for one machine",
         )
     members = []
@@ -268,8 +268,8 @@ class LostWorker(RunEnded):
     def __init__(self, error: tf.errors.OpError):
         why = error.message.rpartition("aborted by: ")[2].strip().partition("\n")[0]
         super().__init__(
-            "another process of the cluster has ended or cannot be reached; start the same command "
-            f"again on each machine: the run goes on from its last checkpoint ({why})"
+            "another process of the cluster has ended or cannot be reached; run the same command "
+            f"on each machine to resume from the last checkpoint ({why})"
         )
 
 

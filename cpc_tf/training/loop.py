@@ -172,7 +172,7 @@ def train(
                 # Not of the first loop, in which the input begins and the step is compiled.
                 if progress.rate and record.get("waiting", 0.0) > _LONG_WAIT and not mentioned:
                     share = f"{record['waiting']:.0%} of a step{slowest}"
-                    print(f"waiting for data: {share}; see docs/speed.md", flush=True)
+                    print(f"waiting for data: {share}; see docs/scale.md", flush=True)
                     mentioned = True
 
             # The checkpoint. A signal to one process stops all, after the same step.

@@ -28,10 +28,10 @@ class OutOfMemory(RunEnded):
     def __init__(self, why: str, accumulates: bool):
         same = ""
         if accumulates:
-            same = "--accumulate=2, or more parts, needs less and the run goes on; else "
+            same = "--accumulate=2, or more parts, needs less and resumes the run; else "
         super().__init__(
             f"out of memory ({why}); {same}a smaller --batch_size or smaller images need less, in"
-            " another --workdir, since a run keeps its settings; what was saved before is whole"
+            " another --workdir, since a run keeps its settings; what was saved before is intact"
         )
 
 

@@ -117,7 +117,7 @@ def make_strategy(
         except (ValueError, OSError, RuntimeError, tf.errors.OpError) as error:
             why = reason(error)
             raise ConfigError(
-                f"--strategy=tpu --tpu={tpu}: no TPU answers ({why}); see docs/tpu.md"
+                f"--strategy=tpu --tpu={tpu}: no TPU answers ({why}); see docs/scale.md"
             ) from error
         return tf.distribute.TPUStrategy(resolver)
     if name == "single":

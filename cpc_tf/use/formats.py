@@ -149,7 +149,7 @@ def _growing(path: str) -> Iterator[Callable[[str], None]]:
             raise Stopped(
                 stop.number,
                 f"{part} has what was predicted before",
-                "rename it to keep that: the same command begins anew",
+                "rename it to keep that: the same command starts over",
             ) from stop
         with writing(path):
             os.replace(part, path)

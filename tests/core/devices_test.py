@@ -153,7 +153,7 @@ def test_setup_tries_each_gpu_or_gives_advice(machine, monkeypatch, capsys):
     # which is not there
     monkeypatch.setattr(devices, "compute_on", lambda device: compute_on("/device:GPU:7"))
     with pytest.raises(
-        SystemExit, match=r"NVIDIA L4: /device:GPU:7 cannot multiply two .* \(.*\); see docs/gpu.md"
+        SystemExit, match=r"NVIDIA L4: /device:GPU:7 cannot multiply .* \(.*\); see docs/scale.md"
     ):
         devices.main()
 

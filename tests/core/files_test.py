@@ -16,7 +16,7 @@ def test_files_are_whole_or_absent(tmp_path):
     (tmp_path / "deep" / "folder").mkdir()
     for place in (f"{path}/below", f"{tmp_path}/deep/folder"):
         with pytest.raises(
-            NotWritten, match="cannot be written .*; what was saved before is whole"
+            NotWritten, match="cannot be written .*; what was saved before is intact"
         ) as error:
             write_file(place, "x")
     assert error.value.status == 4

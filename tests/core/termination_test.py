@@ -65,8 +65,7 @@ def test_statuses_are_those_of_a_shell():
     stopped = Stopped(signal.SIGTERM, "saved step 8 in runs/a")
     assert (stopped.status, Stopped(signal.SIGINT).status) == (143, 130)
     assert (
-        str(stopped)
-        == "stopped by SIGTERM: saved step 8 in runs/a; the same command goes on from there"
+        str(stopped) == "stopped by SIGTERM: saved step 8 in runs/a; run the same command to resume"
     )
 
 

@@ -131,7 +131,7 @@ def test_copies_in_both_splits_are_counted_and_named(pictures):
         "test/0/c.png": "cat/6.png",
     }
     said = catalog.open_pair(pictures(copies, top_folders="splits"), "test").summary
-    line = "2 test images are copies of files that are learned: the accuracy on them says little: "
+    line = "2 test images are copies of training images: the accuracy on them is too high: "
     assert f"{line}test/0/a.png (train/0/0.png), test/1/b.png (train/0/2.png)" in said
     assert "1 image has another label than a copy: train/0/2.png (test/1/b.png)" in said
 
@@ -174,8 +174,8 @@ def test_a_group_in_both_split_folders_is_said(pictures):
     copies = {f"{'train' if i < 3 else 'test'}/{i}.png": f"cat/{i}.png" for i in range(1, 5)}
     said = catalog.open_pair(pictures(copies, table, top_folders="splits"), "test").summary
     assert (
-        "1 test images have their group in the training split, too: the accuracy on them says"
-        " little: test/3.png" in said
+        "1 test images have their group in the training split, too: the accuracy on them is too"
+        " high: test/3.png" in said
     )
 
 

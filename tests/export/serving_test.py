@@ -1,4 +1,4 @@
-"""`--format=serving`: versions of a model, and the client of docs/serving.md."""
+"""`--format=serving`: versions of a model, and the client of docs/python.md."""
 
 import base64
 import http.server
@@ -77,7 +77,7 @@ class Server(http.server.BaseHTTPRequestHandler):
 def test_the_client_of_the_page(models, tmp_path, monkeypatch, capsys):
     (code,) = (
         each.partition("```")[0]
-        for each in read(ROOT, "docs/serving.md").split("```python\n")
+        for each in read(ROOT, "docs/python.md").split("```python\n")
         if "URL" in each
     )
     for name, colour in (("cat.jpg", (250, 10, 10)), ("dog.jpg", (10, 10, 250))):

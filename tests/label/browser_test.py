@@ -320,7 +320,7 @@ def test_a_deleted_picture_leaves_the_page(page, served, folder):
         page.new_class("red")
         page.keys("1")
         page.until(lambda: shown[1] not in page.files(), "leave")
-        assert f"{shown[1]}: no longer there" in page.text("said")
+        assert f"{shown[1]}: deleted from the folder" in page.text("said")
         page.driver.refresh()
         page.until(page.files, "pictures")
         page.until(lambda: "1 image is no longer in" in page.text("remarks"), "a remark")

@@ -271,7 +271,7 @@ def test_what_killed_processes_left_is_removed(config, run):
 )
 def test_too_little_memory_is_one_line(config, error):
     said = (
-        r"^out of memory \(.*\); --accumulate=2, or more parts, needs less and the run goes on;"
+        r"^out of memory \(.*\); --accumulate=2, or more parts, needs less and resumes the run;"
         r" else a smaller"
     )
     with pytest.raises(OutOfMemory, match=said) as ended, open_run(config, "pretrain"):
