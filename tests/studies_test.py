@@ -452,7 +452,7 @@ def test_objectives_are_compared_with_cpc_seed_by_seed(measured_objectives):
             run = Run({**fields, "minutes": 2.0, "seed": seed}, [])
             record_objective(run, knn=0.5 + seed / 100 + gap, held_out=0.5)
     found = records.read("objectives")
-    assert "| imagenette-224, 2 min | MoCo | short | 1 | 56.0 |" in objectives.table(found)
+    assert "| imagenette-224, 2 min | MoCo | short | 1 | - | 56.0 |" in objectives.table(found)
     assert "| +5.0 (+2.5 to +7.5), n=3 |" in objectives.table(found)
     assert objectives.draw(found)[1:4] == b"PNG"
 

@@ -320,11 +320,14 @@ def table(found: Sequence[dict]) -> str:
     rows = []
     for arm in every:
         cells = [f"{100 * arm.mean(measure):.1f}" for measure in MEASURES]
-        trained = [arm.trial, arm.trials] if arm.objective != UNTRAINED else ["-", "-"]
+        trained = ["-", "-", "-"]
+        if arm.objective != UNTRAINED:
+            trained = [arm.trial, arm.trials, arm.seeds[0].get("training_cpu_seconds", "-")]
         rows.append(
             [arm.setting, name_of(arm.objective), *trained, *cells, ahead_of_cpc(arm, every)]
         )
-    columns = ["images, time", "objective", "trial", "of", *MEASURES.values(), "ahead of CPC"]
+    columns = ["images, time", "objective", "trial", "of", "CPU s", *MEASURES.values()]
+    columns.append("ahead of CPC")
     text = markdown_table(columns, rows)
     agreement = rank_correlation(every)
     return f"{text}\n\n{agreement}" if agreement else text
