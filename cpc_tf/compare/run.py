@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from cpc_tf.classify.config import LabelledConfig
@@ -53,6 +54,22 @@ class Failed(RunEnded):
     status = 1
 
 
+class Test(NamedTuple):
+    """What all encoders are tested on.
+
+    Attributes:
+      labelled: the images.
+      examples: their labels and groups, without features.
+      numbers: labels a class to learn from.
+      seed: of the draws of labels.
+    """
+
+    labelled: Source
+    examples: LabelledFeatures
+    numbers: tuple[int, ...]
+    seed: int
+
+
 class Training(NamedTuple):
     """One training of the comparison.
 
@@ -88,7 +105,7 @@ class Training(NamedTuple):
 
 
 def compare(config: CompareConfig) -> dict[str, Any]:
-    """Runs or resumes a comparison; returns the content of its result.json.
+    """Runs or resumes a comparison; returns the content of its result.json, {} of a dry run.
 
     Raises:
       ConfigError: the images or the directory cannot be used.
@@ -104,16 +121,12 @@ def compare(config: CompareConfig) -> dict[str, Any]:
     )
     labelled = catalog.open_labelled(data, data.split, "split")
     print(catalog.summarized(data, [catalog.summary_of("split", data.split, labelled)]))
-    examples, numbers = _checked(config, labelled)
+    test = _test_of(config, labelled)
     unlabelled = PicturesConfig(unlabelled=config.pictures)
     images = catalog.open_source(unlabelled, unlabelled.split).num_examples
 
     # What it costs.
-    trainings = [
-        Training(objective, trial, f"{config.workdir}/{objective}_{trial}")
-        for trial in reversed(config.chosen_trials)
-        for objective in config.names
-    ]
+    trainings = _trainings(config)
     todo = [each for each in trainings if not os.path.exists(each.figures)]
     time = duration(60 * config.minutes * len(todo))
     print(
@@ -124,15 +137,13 @@ def compare(config: CompareConfig) -> dict[str, Any]:
     if config.dry_run:
         return {}
 
-    # The trainings.
+    # The trainings, what they are compared with, and the result.
     with locked(config.workdir):
         _claim(config)
         for number, training in enumerate(todo, 1):
             print(f"[{number}/{len(todo)}] {training.name}", flush=True)
             _train(config, training, images)
-            _measure(training.module, training.figures, labelled, examples, numbers, config.seed)
-
-        # What they are compared with.
+            _measure(training.module, training.figures, test)
         references = {
             "untrained": f"random:{trainings[0].module}",
             DEFAULT: DEFAULT,
@@ -141,46 +152,60 @@ def compare(config: CompareConfig) -> dict[str, Any]:
         for name, encoder in references.items():
             file = f"{config.workdir}/{name}.json"
             if not os.path.exists(file):
-                _measure(encoder, file, labelled, examples, numbers, config.seed)
-
-        # The result.
+                _measure(encoder, file, test)
         rows = summary.rows(
             {(each.objective, each.trial): read_json(each.figures) for each in trainings},
             {name: read_json(f"{config.workdir}/{name}.json") for name in references},
         )
-        result = {
-            "pictures": config.pictures,
-            "images": images,
-            "labelled_images": labelled.num_examples,
-            "minutes": config.minutes,
-            "encoders": [row._asdict() for row in rows],
-        }
-        text = summary.text(rows, config.minutes)
-        write_file(f"{config.workdir}/comparison.md", text)
-        write_file(f"{config.workdir}/comparison.png", summary.picture(rows))
-        write_file(f"{config.workdir}/result.json", to_json(result))
+        about = {"images": images, "labelled_images": labelled.num_examples}
+        return _write(config, about, rows)
+
+
+def _trainings(config: CompareConfig) -> list[Training]:
+    """Returns the trainings: all objectives by the setting for short runs, then by the papers'."""
+    every = []
+    for trial in reversed(config.chosen_trials):
+        for objective in config.names:
+            folder = f"{config.workdir}/{objective}_{trial}"
+            every.append(Training(objective, trial, folder))
+    return every
+
+
+def _write(
+    config: CompareConfig, about: dict[str, int], rows: Sequence[summary.Row]
+) -> dict[str, Any]:
+    """Writes and prints the result; returns the content of result.json."""
+    result = {
+        "pictures": config.pictures,
+        **about,
+        "minutes": config.minutes,
+        "encoders": [row._asdict() for row in rows],
+    }
+    text = summary.text(rows, config.minutes)
+    write_file(f"{config.workdir}/comparison.md", text)
+    write_file(f"{config.workdir}/comparison.png", summary.picture(rows))
+    write_file(f"{config.workdir}/result.json", to_json(result))
     print(text)
     print(f"{config.workdir}: comparison.md, comparison.png, result.json", flush=True)
     return result
 
 
-def _checked(config: CompareConfig, labelled: Source) -> tuple[LabelledFeatures, tuple[int, ...]]:
-    """Returns the labelled images, without features yet, and the numbers of labels a class to learn
-    from. Raises ConfigError if they are too few.
-    """
+def _test_of(config: CompareConfig, labelled: Source) -> Test:
+    """Returns what all encoders are tested on. Raises ConfigError if the labels are too few."""
     flag, value = ("labels", config.labels) if config.labels else ("pictures", config.pictures)
     if labelled.multi_label:
         raise ConfigError(flag, value, "has multi-label images; compare needs one class an image")
-    nothing = LabelledFeatures(
-        features=labelled.labels()[:, None],
-        labels=labelled.labels(),
+    labels = labelled.labels()
+    examples = LabelledFeatures(
+        features=labels[:, None],  # those of an encoder take their place
+        labels=labels,
         groups=labelled.groups(),
         classes=len(labelled.class_names),
     )
-    rest = nothing.take(~measure.chosen_third(nothing))
+    rest = examples.take(~measure.chosen_third(examples))
     numbers = measure.possible_numbers(rest.labels, rest.classes)
     if not numbers:
-        counts = tf.math.bincount(labelled.labels(), minlength=nothing.classes).numpy()
+        counts = np.bincount(labels, minlength=examples.classes)
         name = labelled.class_names[counts.argmin()]
         raise ConfigError(
             flag,
@@ -189,7 +214,7 @@ def _checked(config: CompareConfig, labelled: Source) -> tuple[LabelledFeatures,
             f" {3 * measure.NUMBERS[0]}, since a third chooses the trial and half of the others"
             " test",
         )
-    return nothing, numbers
+    return Test(labelled, examples, numbers, config.seed)
 
 
 def _claim(config: CompareConfig) -> None:
@@ -262,16 +287,11 @@ def _call(module: str, flags: Sequence[str], log: str) -> None:
         raise Failed(f"{module} failed ({last}); all of its output: {log}")
 
 
-def _measure(
-    encoder: str,
-    file: str,
-    labelled: Source,
-    examples: LabelledFeatures,
-    numbers: tuple[int, ...],
-    seed: int,
-) -> None:
+def _measure(encoder: str, file: str, test: Test) -> None:
     """Writes what an encoder's features are worth."""
     with waiting_for("encoding images"):
-        features = Encoder(encoder, seed).encode_source(labelled, BATCH, lambda done: None)
-    worth = measure.worth(examples._replace(features=features), numbers, seed)
+        features = Encoder(encoder, test.seed).encode_source(
+            test.labelled, BATCH, lambda done: None
+        )
+    worth = measure.worth(test.examples._replace(features=features), test.numbers, test.seed)
     write_file(file, to_json(worth._asdict()))
