@@ -37,10 +37,12 @@ def forest(found: Sequence[claims.Claim]) -> bytes:
         axes = canvas.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
         for axis, part in zip(axes, filter(None, parts)):
             _forest_panel(axis, theme, part)
-        names = {"yes": claims.YES, "no": claims.NO, "not shown": claims.OPEN}
+        drawn = {each.outcome for _, each in lines}
+        names = {claims.YES: "yes", claims.NO: "no", claims.OPEN: "not shown"}
         handles = [
             axes[0].plot([], [], "o-", color=theme.named[OUTCOMES[outcome]], label=name)[0]
-            for name, outcome in names.items()
+            for outcome, name in names.items()
+            if outcome in drawn
         ]
         canvas.legend(handles=handles, loc="outside upper right", ncols=3, fontsize=9)
 
@@ -129,6 +131,7 @@ def ladder(records: Sequence[dict], rungs: Sequence[str]) -> bytes:
                     _line(axis, theme, f"classifier: {kind}", runs, color)
             added = {*paper.LADDER} - {"v1"}
             names = [f"+ {rung}" if rung in added else rung for rung in rungs]
+            names[-1] = "ours"  # small_patches, as the table says
             axis.set_xticks(range(len(rungs)), names, fontsize=9)
             axis.set(title=images, ylabel="linear top-1, %")
             axis.legend(loc="lower right", fontsize=9)
