@@ -457,6 +457,23 @@ def test_objectives_are_compared_with_cpc_seed_by_seed(measured_objectives):
     assert objectives.draw(found)[1:4] == b"PNG"
 
 
+def test_answer_on_objectives_waits_for_the_whole_study(measured_objectives):
+    trials = objectives.runs(measured_objectives)
+    gaps = {"moco": 0.1, "byol": -0.1, "cpc": 0.0}
+    for run in trials:
+        gap = gaps.get(run.fields["objective"], -0.2)
+        record_objective(run, knn=0.5 + gap, held_out=0.5 + gap)
+    assert objectives.answer(records.read("objectives"), 2.0) == ""
+    for run in objectives.runs(measured_objectives)[len(trials) :]:
+        seed = run.fields["seed"]
+        gap = gaps.get(run.fields["objective"], -0.2)
+        record_objective(run, knn=0.5 + gap * (1 + 0.01 * seed), held_out=0.5)
+    said = objectives.answer(records.read("objectives"), 2.0)
+    assert "MoCo has the best neighbours" in said
+    assert "Ahead of CPC in three seeds: MoCo (+10.1 points);" in said
+    assert "BYOL (-10.1 points)" in said.partition("behind it")[2]
+
+
 def test_few_labels_are_scored_by_mean_of_classes():
     """Of the rare class, which looks like the frequent one, no image is found."""
     labels = np.repeat([0, 1, 2], [60, 60, 3])

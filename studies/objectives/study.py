@@ -26,12 +26,12 @@ from cpc_tf.compare.methods import METHODS, PAPER, SHORT, TRIALS, training_flags
 from cpc_tf.compare.picture import CPC, OTHER, REFERENCE, Ranked, ranking
 from cpc_tf.core.files import write_file
 from cpc_tf.core.settings import ConfigError
-from cpc_tf.core.texts import markdown_table
+from cpc_tf.core.texts import listed, markdown_table
 from cpc_tf.objectives.config import title
 from cpc_tf.training import pace
 from studies import read_off, records, runner
 from studies.claims import FEWEST
-from studies.judging import ERROR, difference
+from studies.judging import ERROR, Effect, difference
 
 STUDY = "objectives"
 # key of a record -> title
@@ -286,25 +286,66 @@ def arms(found: Sequence[dict]) -> list[Arm]:
     return sorted(arms_of, key=lambda arm: (arm.setting, -arm.mean("knn")))
 
 
-def ahead_of_cpc(arm: Arm, every: Sequence[Arm], measure: str = "knn") -> str:
-    """By how many points an arm is ahead of CPC, seed by seed, with the 95 % interval of three
-    pairs or more.
+def effect_on_cpc(arm: Arm, every: Sequence[Arm], measure: str = "knn") -> Effect | None:
+    """Returns by how many points an arm is ahead of CPC, seed by seed; None without CPC's records,
+    and of CPC itself.
     """
     cpc = [a for a in every if (a.setting, a.objective) == (arm.setting, "cpc")]
     if not cpc or arm.objective == "cpc":
-        return "-"
+        return None
     pairs = [
         100 * (record[measure] - cpc[0].seeds[seed][measure])
-        for seed, record in arm.seeds.items()
+        for seed, record in sorted(arm.seeds.items())
         if seed in cpc[0].seeds
     ]
-    if not pairs:
+    return difference(pairs) if pairs else None
+
+
+def ahead_of_cpc(arm: Arm, every: Sequence[Arm]) -> str:
+    """Returns the points with their 95 % interval, which three pairs or more have."""
+    effect = effect_on_cpc(arm, every)
+    if effect is None:
         return "-"
-    mean = f"{sum(pairs) / len(pairs):+.1f}"
-    if len(pairs) < FEWEST:
-        return mean
-    low, high = difference(pairs).interval(ERROR)
-    return f"{mean} ({low:+.1f} to {high:+.1f}), n={len(pairs)}"
+    if effect.count < FEWEST:
+        return f"{effect.estimate:+.1f}"
+    low, high = effect.interval(ERROR)
+    return f"{effect.estimate:+.1f} ({low:+.1f} to {high:+.1f}), n={effect.count}"
+
+
+def answer(found: Sequence[dict], minutes: float) -> str:
+    """Returns which objectives are ahead of CPC on imagenette and which are behind, by their
+    intervals; '' before all trials and seeds of that time are recorded.
+    """
+    within = [r for r in found if (r["pictures"], r["minutes"]) == (IMAGENETTE, minutes)]
+    every = arms(within)
+    seeded = [arm for arm in every if len(arm.seeds) == SEEDS]
+    if len(better_trials(within)) <= len(METHODS) or len(seeded) <= BEST:
+        return ""
+    outcomes: dict[str, list[str]] = {"ahead": [], "behind": [], "not shown": []}
+    for arm in seeded:
+        effect = effect_on_cpc(arm, every)
+        if effect is not None:
+            said = f"{name_of(arm.objective)} ({effect.estimate:+.1f} points)"
+            outcomes[_outcome(effect)].append(said)
+    trained = [arm for arm in every if arm.objective in METHODS]
+    best = f"{name_of(trained[0].objective)} has the best neighbours, "
+    return (
+        f"**After {minutes:g} minutes of one core {best}{100 * trained[0].mean('knn'):.1f} %."
+        f" Ahead of CPC in three seeds: {listed(outcomes['ahead']) or 'none'};"
+        f" behind it: {listed(outcomes['behind']) or 'none'};"
+        f" not shown: {listed(outcomes['not shown']) or 'none'}.**"
+        " The other objectives have one seed."
+    )
+
+
+def _outcome(effect: Effect) -> str:
+    """Returns 'ahead', 'behind' or 'not shown', by the 95 % interval."""
+    low, high = effect.interval(ERROR)
+    if low > 0:
+        return "ahead"
+    if high < 0:
+        return "behind"
+    return "not shown"
 
 
 def name_of(objective: str) -> str:
