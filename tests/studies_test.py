@@ -151,7 +151,7 @@ def test_arms_differ_from_others_in_one_thing(arm, narrow, changes):
         for features in (arm, narrow)
     ]
     found = {}
-    for one, other in zip(*steps, strict=True):
+    for one, other in zip(*steps):
         before, after = records.settings(other[0]), records.settings(one[0])
         found |= {name: after[name] for name in after if after[name] != before[name]}
     assert found == changes

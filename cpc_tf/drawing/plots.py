@@ -213,8 +213,9 @@ def png(draw: Draw, width: float, height: float, dpi: int = 120) -> bytes:
 def drawable(names: tuple[str, ...], kind: str) -> tuple[str, ...]:
     """Returns the names, with e.g. 'class 3' for one that cannot be drawn; one warning lists these.
 
-    A name cannot be drawn if no installed font has all its letters. Nor if it is written from right
-    to left or joins marks to letters: Matplotlib would set them one by one from left to right.
+    A name cannot be drawn if no installed font has all its letters, or if it has a separator of
+    lines, of which fonts say that they have it. Nor if it is written from right to left or joins
+    marks to letters: Matplotlib would set them one by one from left to right.
     """
     drawn = tuple(
         name if _can_be_set(name) else f"{kind} {number}" for number, name in enumerate(names)
@@ -235,11 +236,12 @@ def families(texts: Iterable[str]) -> list[str]:
 
 
 def _can_be_set(name: str) -> bool:
-    if any(
-        unicodedata.category(x)[0] in "MC" or unicodedata.bidirectional(x) in ("R", "AL")
-        for x in name
-    ):
-        return False
+    for letter in name:
+        kind = unicodedata.category(letter)
+        if kind[0] in "MC" or kind in ("Zl", "Zp"):
+            return False
+        if unicodedata.bidirectional(letter) in ("R", "AL"):
+            return False
     return not _missing(name) or _family(_missing(name)) is not None
 
 

@@ -108,7 +108,7 @@ def test_copies_share_a_split_and_splits_are_named(tmp_path):
     )
     write_files(tmp_path / "boxes", {"02b.xml": xml(("cat", 2, 3, 6, 6))})
     lines = [line.strip() for line in inputs.open_data(config).summary.splitlines()]
-    assert [line.rpartition(": ")[2] for line in lines if "copies of files" in line] == [
+    assert [line.rpartition(": ")[2] for line in lines if "copies of training images" in line] == [
         "00b.png (00a.png), 02b.png (02a.png)"
     ]
     apart = [line for line in lines if "another label than a copy" in line]

@@ -32,7 +32,7 @@ def test_errors_of_a_lost_worker_become_one():
         "Graph execution error:\n\nat node\nCollective ops is aborted by: a timeout\nmore",
     )
     with (
-        pytest.raises(cluster.LostWorker, match=r"from its last checkpoint \(a timeout\)$"),
+        pytest.raises(cluster.LostWorker, match=r"from the last checkpoint \(a timeout\)$"),
         cluster.lost_workers_explained("multiworker"),
     ):
         raise lost
