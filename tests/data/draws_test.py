@@ -89,7 +89,7 @@ def test_copies_share_a_side_of_every_draw(pictures):
     assert not learned & tested
     assert pair.test_source.class_counts().tolist() == [4, 4]
     assert "drawn together: 40 images in 20 groups, of copies of one image" in pair.summary
-    assert "copies of files" not in pair.summary
+    assert "copies of training images" not in pair.summary
     said = catalog.open_pair(pictures({"dog/x.png": "cat/0.png"}), "test").summary
     assert "1 image has another label than a copy: dog/x.png (cat/0" in said
     half = catalog.open_source(data, "train[:50%]").names()
