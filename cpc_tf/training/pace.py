@@ -16,7 +16,7 @@ WALL = "wall_seconds"
 CPU = "cpu_seconds"  # of all cores together
 _LOOP = 10  # steps between two records
 _MOST = 500  # steps of the trial
-_SECONDS = 5.0  # that the trial is measured for
+_SECONDS = 10.0  # that the trial is measured for
 _POLL = 0.2  # seconds
 
 
