@@ -131,28 +131,21 @@ WANTED = {
     "ablation/pretrain_1_v1": {"norm": "batch", "directions": "1", "augment": "v1"},
     "imagenette_ladder/pretrain_1_v1": {"norm": "none", "directions": "1", "augment": "v1"},
 }
-# A preset, another one, and all that changes. First the rungs of Fig. 3: on photographs, and on
-# ImageNet, where the larger patches need other offsets and --recompute changes memory alone.
+# A preset, another one, and all that changes. First the rungs of Fig. 3: in small, and on ImageNet,
+# where the larger patches need other offsets and --recompute changes memory alone.
 LADDER = ["1_v1", "2_mc", "3_bu", "4_ln", "5_rc", "6_hp", "7_lp", "8_pa"]
+SMALL_RUNGS = [
+    {"encoder": "small"},
+    {"directions": 2},
+    {"norm": "layer"},
+    {"augment": "colour_drop"},
+    {"directions": 4},
+    {"image_size": 64, "patch_size": 16, "patch_stride": 12},
+    {"augment": "full"},
+]
 RUNGS = {
-    "ablation": [
-        {"encoder": "small"},
-        {"directions": 2},
-        {"norm": "layer"},
-        {"augment": "colour_drop"},
-        {"directions": 4},
-        {"image_size": 64, "patch_size": 16, "patch_stride": 12},
-        {"augment": "full"},
-    ],
-    "imagenette_ladder": [
-        {"encoder": "small"},
-        {"directions": 2},
-        {"norm": "layer"},
-        {"augment": "colour_drop"},
-        {"directions": 4},
-        {"image_size": 64, "patch_size": 16, "patch_stride": 12},
-        {"augment": "full"},
-    ],
+    "ablation": SMALL_RUNGS,
+    "imagenette_ladder": SMALL_RUNGS,
     "imagenet_ladder": [
         {"encoder": "resnet161", "recompute": True},
         {"directions": 2},

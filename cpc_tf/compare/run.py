@@ -7,6 +7,7 @@ ended is not done again.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 import subprocess
 import sys
@@ -36,7 +37,9 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.training import pace
 from cpc_tf.training.workdir import read_config
 
-SETTINGS = "compare.flags"  # in the directory
+# in the directory
+SETTINGS = "compare.flags"
+IMAGES = "images.sha256"
 BATCH = 64  # images encoded at a time
 
 
@@ -139,7 +142,7 @@ def compare(config: CompareConfig) -> dict[str, Any]:
 
     # The trainings, what they are compared with, and the result.
     with locked(config.workdir):
-        _claim(config)
+        _claim(config, _digest(labelled, images))
         for number, training in enumerate(todo, 1):
             print(f"[{number}/{len(todo)}] {training.name}", flush=True)
             _train(config, training, images)
@@ -217,11 +220,25 @@ def _test_of(config: CompareConfig, labelled: Source) -> Test:
     return Test(labelled, examples, numbers, config.seed)
 
 
-def _claim(config: CompareConfig) -> None:
-    """Writes the settings of a new comparison. Raises ConfigError if another one is in the
-    directory.
+def _digest(labelled: Source, images: int) -> str:
+    """Returns what tells the images of a comparison from others: their number, the names of those
+    with labels, and their labels.
+    """
+    digest = hashlib.sha256(f"{images} {labelled.class_names}".encode())
+    for name, label in zip(labelled.identities(), labelled.labels().tolist()):
+        digest.update(f"{name!r} {label}\n".encode())
+    return digest.hexdigest()
+
+
+def _claim(config: CompareConfig, digest: str) -> None:
+    """Writes the settings of a new comparison, and what its images are.
+
+    Raises:
+      ConfigError: the directory has a comparison with other settings, or of other images, whose
+        figures do not compare with those to come.
     """
     path = f"{config.workdir}/{SETTINGS}"
+    images = f"{config.workdir}/{IMAGES}"
     if os.path.exists(path):
         saved = parse_run(CompareConfig, read_text(path))
         if differ := changed_flags(config, saved):
@@ -232,6 +249,14 @@ def _claim(config: CompareConfig) -> None:
                 f"--workdir={config.workdir} holds a comparison with --{name}={before}; take"
                 " another --workdir, or the same settings to resume it",
             )
+    if os.path.exists(images) and read_text(images) != digest:
+        raise ConfigError(
+            "pictures",
+            config.pictures,
+            f"the images or their labels have changed since the comparison in {config.workdir}"
+            " began, so its figures would not compare; take another --workdir",
+        )
+    write_file(images, digest)
     write_file(path, to_flagfile(config))
 
 

@@ -17,8 +17,7 @@ from cpc_tf.core.settings import ConfigError, Settings, flatten, parted_names
 from cpc_tf.core.texts import shown, wrong_text
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import LABELS, PIXELS, UNKNOWN, EncoderConfig
-from cpc_tf.encoders.keras_hub import KERAS_HUB, directory_of_preset
-from cpc_tf.encoders.networks import KERAS, NETWORKS, check_network
+from cpc_tf.encoders.networks import KERAS, KERAS_HUB, NETWORKS, check_network
 from cpc_tf.encoders.released import NAMES, directory_of
 
 
@@ -412,6 +411,8 @@ class EncoderName:
             return cls(text, text)
         refuse_several(text)
         if text.startswith(KERAS_HUB):
+            from cpc_tf.encoders.keras_hub import directory_of_preset  # few names are presets
+
             return cls(text, MODULE, directory_of_preset(text.removeprefix(KERAS_HUB)), UNIT)
         before = next(
             (prefix for prefix in (COPY, GRAPH, *_OF_RANGES) if text.startswith(prefix)), ""

@@ -20,8 +20,8 @@ from cpc_tf.core.files import cache_folder, writing, written_aside
 from cpc_tf.core.locks import LOCK, lock
 from cpc_tf.core.settings import ConfigError
 from cpc_tf.core.texts import shown
+from cpc_tf.encoders.networks import KERAS_HUB
 
-KERAS_HUB = "keras_hub:"  # before the name of a preset
 # What writes the SavedModel: python -m PROGRAM PRESET DIRECTORY.
 PROGRAM = "cpc_tf.encoders.keras_hub_export"
 

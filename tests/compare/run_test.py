@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import sys
 
 import pytest
 
@@ -41,6 +42,20 @@ def test_comparison_is_done_once(tmp_path, monkeypatch):
     assert run.compare(settings(tmp_path, minutes=1.0)) == result
     with pytest.raises(ConfigError, match="--minutes=2.0: .*holds a comparison with --minutes=1.0"):
         run.compare(settings(tmp_path, minutes=2.0))
+
+
+def test_other_images_are_refused_on_resume(tmp_path, monkeypatch):
+    """Else figures of two sets of images would stand in one table."""
+    samples.write_pictures(tmp_path / "in", {"": 18}, names=("a", "b"))
+    monkeypatch.setattr(run, "_train", lambda *_: None)
+    monkeypatch.setattr(run, "_measure", lambda *_: sys.exit("stopped"))
+    with pytest.raises(SystemExit, match="stopped"):
+        run.compare(settings(tmp_path))
+    with pytest.raises(SystemExit, match="stopped"):
+        run.compare(settings(tmp_path))
+    next((tmp_path / "in/a").iterdir()).rename(tmp_path / "in/b/moved.png")
+    with pytest.raises(ConfigError, match="--pictures=.*have changed since the comparison"):
+        run.compare(settings(tmp_path))
 
 
 def test_dry_run_trains_nothing(tmp_path, capsys):

@@ -155,6 +155,7 @@ for _name in ("resnet50", "resnet50_x2", "resnet101_v1", "tiny", "small", "base"
 OWN = ", ".join(NETWORKS)
 
 KERAS = "keras:"
+KERAS_HUB = "keras_hub:"  # before the name of a preset
 IMAGENET = "imagenet"  # in the place of a file: the weights of Keras
 # The networks of Keras Applications by the range of pixels that they take.
 _KERAS_NETWORKS = {
