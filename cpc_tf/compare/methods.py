@@ -58,7 +58,7 @@ class Method(NamedTuple):
     of_batch: bool = False
 
 
-# In the order of the paper's tables, then later ones.
+# In the order of the paper's tables, then later ones. Quoted from memory, but for CPC's.
 METHODS = {
     "cpc": Method("Hénaff et al. 2020", "Adam 0.0004", 512, None, rate=0.0004),
     "instance_bank": Method("Wu et al. 2018", "SGD 0.03", 256, MILD),
