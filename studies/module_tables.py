@@ -107,21 +107,21 @@ def table() -> str:
 
 
 def short_table() -> str:
-    """The most important of it, a line for each module."""
+    """What chooses between them, a line for each module."""
     rows = []
-    for name, card in _cards().items():
-        neighbours, linear = _readings(name)
+    for name in _cards():
         rows.append(
             [
-                f"[`{name}`](modules/{name}/README.md), {card.parameters / 1e6:.1f} M parameters",
-                _images(name, card),
-                f"{neighbours}; {linear}",
-                _about(name, "licence"),
+                f"[`{name}`](modules/{name}/README.md)",
+                _about(name, "images_short"),
+                _readings(name)[1],
+                _about(name, "licence_short"),
             ]
         )
     columns = [
-        *("module", "learned from, without labels"),
-        f"{READING}: 20 neighbours; {LINEAR}",
-        "licence of the images",
+        "module",
+        "learned, without labels, from",
+        f"`imagenette-224`: top-1, %, with {' / '.join(PARTS.values())} % of the labels",
+        "use",
     ]
     return markdown_table(columns, rows)

@@ -85,7 +85,7 @@ def test_a_new_module_enters_the_tables_by_itself(tmp_path, monkeypatch):
     """With the figures that are recorded of it, and a dash for others."""
     (tmp_path / "new_32px").mkdir()
     modules.write_card(tmp_path / "new_32px", EncoderConfig(encoder="small"))
-    (tmp_path / "about.json").write_text('{"new_32px": {"licence": "public domain"}}')
+    (tmp_path / "about.json").write_text('{"new_32px": {"licence_short": "free"}}')
     rows = [{"each": 5, "accuracy": [0.1]}, {"each": 12, "accuracy": [0.5, 0.7]}]
     found = {"clipart": [{"encoder": "new_32px", "set": "digits", "rows": rows}]}
     monkeypatch.setattr(module_tables, "MODULES", tmp_path)
@@ -94,7 +94,7 @@ def test_a_new_module_enters_the_tables_by_itself(tmp_path, monkeypatch):
     assert "| parameters | 5 |" in table
     assert "| digits, 12 labels a class, mean of the classes, % | 60.0 ± 14.1, n=2 |" in table
     assert "| log | - |" in table
-    assert "public domain |" in module_tables.short_table()
+    assert "| free |" in module_tables.short_table()
 
 
 def test_tables_have_only_runs_of_the_studys_settings(monkeypatch):
