@@ -35,6 +35,7 @@ from cpc_tf.encoders.released import DEFAULT
 from cpc_tf.objectives.config import title
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.training import pace
+from cpc_tf.training.loop import Diverged
 from cpc_tf.training.workdir import read_config
 
 # in the directory
@@ -140,28 +141,18 @@ def compare(config: CompareConfig) -> dict[str, Any]:
     if config.dry_run:
         return {}
 
-    # The trainings, what they are compared with, and the result.
+    # The trainings and the result.
     with locked(config.workdir):
         _claim(config, _digest(labelled, images))
         for number, training in enumerate(todo, 1):
             print(f"[{number}/{len(todo)}] {training.name}", flush=True)
-            _train(config, training, images)
-            _measure(training.module, training.figures, test)
-        references = {
-            "untrained": f"random:{trainings[0].module}",
-            DEFAULT: DEFAULT,
-            "pixels": "pixels",
-        }
-        for name, encoder in references.items():
-            file = f"{config.workdir}/{name}.json"
-            if not os.path.exists(file):
-                _measure(encoder, file, test)
-        rows = summary.rows(
-            {(each.objective, each.trial): read_json(each.figures) for each in trainings},
-            {name: read_json(f"{config.workdir}/{name}.json") for name in references},
-        )
-        about = {"images": images, "labelled_images": labelled.num_examples}
-        return _write(config, about, rows)
+            try:
+                _train(config, training, images)
+                _measure(training.module, training.figures, test)
+            except Diverged as error:
+                print(f"  diverged, and is left out of the comparison: {error}", flush=True)
+                write_file(training.figures, to_json({"diverged": str(error)}))
+        return _result(config, trainings, test, images)
 
 
 def _trainings(config: CompareConfig) -> list[Training]:
@@ -174,17 +165,40 @@ def _trainings(config: CompareConfig) -> list[Training]:
     return every
 
 
-def _write(
-    config: CompareConfig, about: dict[str, int], rows: Sequence[summary.Row]
+def _result(
+    config: CompareConfig, trainings: Sequence[Training], test: Test, images: int
 ) -> dict[str, Any]:
-    """Writes and prints the result; returns the content of result.json."""
+    """Measures what the trained encoders are compared with, writes and prints the result; returns
+    the content of result.json.
+    """
+    # The trained encoders.
+    figures = {training: read_json(training.figures) for training in trainings}
+    diverged = [each.name for each in trainings if "diverged" in figures[each]]
+    measured = [each for each in trainings if "diverged" not in figures[each]]
+
+    # What they are compared with.
+    references = {DEFAULT: DEFAULT, "pixels": "pixels"}
+    if measured:
+        references["untrained"] = f"random:{measured[0].module}"
+    files = {name: f"{config.workdir}/{name}.json" for name in references}
+    for name, encoder in references.items():
+        if not os.path.exists(files[name]):
+            _measure(encoder, files[name], test)
+
+    # The table, the picture and the JSON.
+    rows = summary.rows(
+        {(each.objective, each.trial): figures[each] for each in measured},
+        {name: read_json(file) for name, file in files.items()},
+    )
     result = {
         "pictures": config.pictures,
-        **about,
+        "images": images,
+        "labelled_images": test.labelled.num_examples,
         "minutes": config.minutes,
         "encoders": [row._asdict() for row in rows],
+        "diverged": diverged,
     }
-    text = summary.text(rows, config.minutes)
+    text = summary.text(rows, config.minutes, diverged)
     write_file(f"{config.workdir}/comparison.md", text)
     write_file(f"{config.workdir}/comparison.png", summary.picture(rows))
     write_file(f"{config.workdir}/result.json", to_json(result))
@@ -296,7 +310,8 @@ def _call(module: str, flags: Sequence[str], log: str) -> None:
     """Runs a program to its end; its output is appended to a file.
 
     Raises:
-      Failed: it ended with an error, whose last line is the message's.
+      Diverged: it says so.
+      Failed: it ended with another error, whose last line is the message's.
     """
     os.makedirs(os.path.dirname(log), exist_ok=True)
     with open(log, "a") as file:
@@ -309,6 +324,8 @@ def _call(module: str, flags: Sequence[str], log: str) -> None:
             raise
     if status:
         last = "".join(read_text(log).strip().splitlines()[-1:])
+        if status == Diverged.status:
+            raise Diverged(last)
         raise Failed(f"{module} failed ({last}); all of its output: {log}")
 
 

@@ -76,8 +76,14 @@ def ahead(one: Row, other: Row, number: str) -> tuple[float, float]:
     return differences.mean() - half, differences.mean() + half
 
 
-def text(every: Sequence[Row], minutes: float) -> str:
-    """Returns the table and what it says, in Markdown."""
+def text(every: Sequence[Row], minutes: float, diverged: Sequence[str] = ()) -> str:
+    """Returns the table and what it says, in Markdown.
+
+    Args:
+      every: the encoders, the best first.
+      minutes: of each training.
+      diverged: names of trainings that diverged.
+    """
     number = main_number(every)
     best = every[0]
     lines = []
@@ -97,6 +103,8 @@ def text(every: Sequence[Row], minutes: float) -> str:
     verdict = f"With {number} labels a class {best.name} is best"
     if alike:
         verdict += f"; {listed(alike)} cannot be told apart from it"
+    if diverged:
+        verdict += f". Diverged, and not in the table: {'; '.join(diverged)}"
     return (
         f"{markdown_table(columns, lines)}\n\n{verdict}.\n\n"
         f"Mean of the classes on images that were not learned from, %. Each trial took"

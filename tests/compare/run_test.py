@@ -44,6 +44,22 @@ def test_comparison_is_done_once(tmp_path, monkeypatch):
         run.compare(settings(tmp_path, minutes=2.0))
 
 
+def test_diverged_training_is_left_out_and_named(tmp_path, monkeypatch):
+    """Hours of other trainings are not lost."""
+    samples.write_pictures(tmp_path / "in", {"": 18}, names=("a", "b"))
+    monkeypatch.setattr(run, "_fitting_steps", lambda *_: 2)
+    program = "import sys; print('the loss is nan'); sys.exit(3)"
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(run.sys, "executable", str(python))
+    result = run.compare(settings(tmp_path))
+    assert {row["name"] for row in result["encoders"]} == {"imagenette_128px", "pixels"}
+    assert result["diverged"] == ["Rotation, the setting for short runs"]
+    text = (tmp_path / "out/comparison.md").read_text()
+    assert "Diverged, and not in the table: Rotation, the setting for short runs." in text
+
+
 def test_other_images_are_refused_on_resume(tmp_path, monkeypatch):
     """Else figures of two sets of images would stand in one table."""
     samples.write_pictures(tmp_path / "in", {"": 18}, names=("a", "b"))
