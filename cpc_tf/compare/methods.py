@@ -58,7 +58,8 @@ class Method(NamedTuple):
     of_batch: bool = False
 
 
-# In the order of the paper's tables, then later ones. Quoted from memory, but for CPC's.
+# In the order of the paper's tables, then later ones. studies/objectives/README.md says which
+# values were compared with the authors' code; the others are quoted from memory, but for CPC's.
 METHODS = {
     "cpc": Method("Hénaff et al. 2020", "Adam 0.0004", 512, None, rate=0.0004),
     "instance_bank": Method("Wu et al. 2018", "SGD 0.03", 256, MILD),
