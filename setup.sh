@@ -61,6 +61,10 @@ files=(-r "locks/$requirements.txt")
 [ "$gpu" = 0 ] || files+=(-r "locks/$requirements-gpu.txt")
 echo "setting up $folder, the $chosen environment with Python $is$with (about $size, a few minutes the first time)"
 "$python" -m venv --clear "$folder"
+# A line every half minute, so that a slow connection is not taken for a fault.
+tell_time() { while sleep 30 > /dev/null 2>&1; do printf 'installing packages: %d:%02d so far\n' $((SECONDS / 60)) $((SECONDS % 60)); done; }
+tell_time & clock=$!
+trap 'kill $clock 2> /dev/null' EXIT
 install() { "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$@" >> "$folder/install.log" 2>&1; }
 # A file of a package is installed only if it is one whose hash is in locks/, and nothing that is not named there. Packages
 # without wheels are built by what is installed first, not by what pip would fetch for that. This package stays where it is:
@@ -80,3 +84,4 @@ if [ "$gpu" = 1 ]; then
   fi
 fi
 echo "$chosen $device" > "$folder/installed"
+echo "installed; \`source $folder/bin/activate\`, then \`cpc-tf --help\`"

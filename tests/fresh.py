@@ -9,6 +9,7 @@ page.
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,7 @@ def environment(folder, python, line):
 def run(folder, python, code):
     """Runs code where its reader would: beside the modules and their images."""
     write_pictures(folder / "my_pictures", {"train": 4}, side=40)
+    shutil.copy(folder / "my_pictures/train/red/0.png", folder / "my_pictures/cat.jpg")
     (folder / "modules").symlink_to(ROOT / "modules")
     (folder / "runs/mine/small").mkdir(parents=True)
     (folder / "runs/mine/small/hub").symlink_to(ROOT / MODULE)
