@@ -51,7 +51,7 @@ def of_claims(read: Read) -> str:
     parts.sort(key=lambda part: order.index(part.partition(":")[0]))
     count = sum(len(claim.judged) for claim in found)
     return (
-        f"**Of {len(found)} claims of the paper in small: {', '.join(parts)}.** "
+        f"**Of {len(found)} claims of the paper, on small data: {', '.join(parts)}.** "
         f"{count} comparisons are judged."
     )
 
@@ -71,7 +71,7 @@ def of_labels(read: Read) -> str:
     )
     if not times:
         return f"{sentence}**"
-    needs = f"To be as good the baseline needs {times.ahead} as many labels"
+    needs = f"For the same accuracy the baseline needs {times.ahead} as many labels"
     if not times.test:
         return f"{sentence}** {needs}, which is not judged: {times.doubt}."
     return f"{sentence} {needs} ({times.span}); at least two times: {times.outcome}.**"
@@ -90,7 +90,8 @@ def of_images(read: Read) -> str:
     judged = [f"{each.images} {_said(each)}" for each in least if each.test]
     others = [f"{each.images} {each.ahead}" for each in least if not each.test]
     return (
-        f"**With 1 % of the labels fine-tuned CPC is ahead of pixels by: {'; '.join(judged)}."
+        "**With 1 % of the labels fine-tuned CPC is ahead of the supervised baseline by: "
+        f"{'; '.join(judged)}."
         f"** Shown and not judged: {', '.join(others) or 'nothing'}."
     )
 
@@ -102,7 +103,7 @@ def of_objectives(read: Read) -> str:
     for minutes in times:  # the longest whole study
         if said := objectives.answer(found, minutes):
             return said
-    return _nothing(f"{len(found)} runs are recorded, and no study is whole")
+    return _nothing(f"{len(found)} runs are recorded, and no study is complete")
 
 
 def of_ladder(read: Read) -> str:
@@ -128,7 +129,7 @@ def of_detection(read: Read) -> str:
     judged = [f"{each.images} {_said(each)}" for each in claim.judged]
     others = [f"{each.images} {each.ahead}" for each in claim.comparisons if not each.test]
     return (
-        "**A detector on CPC is ahead of one on an encoder trained on labels by, in mAP: "
+        "**A detector with a CPC encoder, minus one whose encoder was trained on labels, in mAP: "
         f"{'; '.join(judged)}.** Shown and not judged: {', '.join(others) or 'nothing'}."
     )
 
@@ -179,8 +180,8 @@ def of_orders(read: Read) -> str:
     if not parts:
         return _nothing("no order is recorded")
     return (
-        "**A classifier of images in the order of `cpc-tf label` is ahead of one of as many at "
-        f"random by, in points: {', '.join(parts)}.**"
+        "**With images labelled in the order of `cpc-tf label` a classifier is ahead of one with "
+        f"as many random images by, in points: {', '.join(parts)}.**"
     )
 
 
@@ -192,9 +193,9 @@ def of_coverage(read: Read) -> str:
     three = [row for record in found for row in record["rows"] if row["each"] == 3]
     held, draws = (sum(row.get(name, 0) for row in three) for name in ("held", "draws"))
     return (
-        "**The 95 % interval that `cpc-tf classify` states held the accuracy on all other images "
+        "**The 95 % interval that `cpc-tf classify` states contained the true accuracy "
         f"in {coverages.held(found, least=5)} draws with {NUMBERS[2]} labels a class or more, in "
-        f"{100 * held / draws:.0f} % of {draws:,} with three; with two nothing is stated.**"
+        f"{100 * held / draws:.0f} % of {draws:,} with three; with two none is stated.**"
     )
 
 
@@ -212,9 +213,9 @@ def of_settings(read: Read) -> str:
     (cause, name), best = max(means.items(), key=lambda item: item[1])
     points = round(best - reference, 1) + 0.0  # no -0.0
     return (
-        f"**In equal time on one core the best of {len(means)} single changes of the preset "
-        f"({cause}: {name}) is {points:+.1f} points ahead of it in the mean "
-        "of four figures, in one run; nothing is claimed of any.**"
+        f"**Nothing is claimed: in equal time on one core the best of {len(means)} single changes "
+        f"to the preset ({cause}: {name}) is {points:+.1f} points ahead in the mean of four "
+        "figures, in one run each.**"
     )
 
 
