@@ -9,6 +9,7 @@ from typing import Any
 from cpc_tf.classify.logistic import Forecast
 from cpc_tf.core.settings import joined_names
 from cpc_tf.encoders.card import parted
+from cpc_tf.evaluation import counts
 
 # Part of the errors of always naming the largest class that must be left, at least, for features to
 # separate the classes badly: with twice as many labels, and at the upper end of the interval. With
@@ -32,6 +33,8 @@ def another_encoder(
       labels: how many there are.
       encoder: the value of --encoder.
     """
+    if score["tested"] < counts.FEW:  # it changes too much from label to label
+        return []
     by_chance = 1 - score["largest_class"]
     at_best = score["top1_high"] + forecast.gain
     if 1 - at_best <= LEFT * by_chance:

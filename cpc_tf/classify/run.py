@@ -33,7 +33,7 @@ from cpc_tf.encoders.card import parted
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.features import Encoder
 from cpc_tf.encoders.side_by_side import joined, open_encoders
-from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation import counts, label_kinds
 from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.evaluation.predictions import PREDICTIONS, predictions_csv
 from cpc_tf.evaluation.scores import calibration, guesses
@@ -361,6 +361,11 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
             " chose the others: the accuracy on new images may differ"
         )
     yield from kind.remarks(result)
+    if result["at_random"] and result["tested"] < counts.FEW:
+        yield (
+            "to narrow the interval, label more images on the label page: one in"
+            f" {random_sample.PART} is drawn at random"
+        )
     if names := result["not_learned"]:
         others = [count for name, count in result["classes"].items() if name not in names]
         right = sum(count["right"] for count in others)

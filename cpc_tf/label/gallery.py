@@ -95,7 +95,8 @@ def open_gallery(encoder: Encoder, folder: str, batch_size: int, tell: Tell) -> 
     for one in encoders:
         each.append(feature_cache.encoded(one, root, pictures.paths, levels, batch_size))
     cached = feature_cache.side_by_side(each)
-    tell(f"{cached.made:,} of {len(pictures):,} images were encoded; the others were in the cache")
+    rest = "; the others were in the cache" if cached.made < len(pictures) else ""
+    tell(f"{cached.made:,} of {len(pictures):,} images were encoded{rest}")
     broken = {pictures.names[i]: why for i, why in cached.broken.items()}
     if not cached.sound:
         why = listed([f"{name} ({reason})" for name, reason in broken.items()])

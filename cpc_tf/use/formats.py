@@ -60,6 +60,11 @@ def check_new(output: str) -> None:
     if output in ("", STDOUT):
         return
     with writing(output):
+        if tf.io.gfile.isdir(output):
+            raise ConfigError(
+                f"--output={output}: is an existing folder; name a new file, such as"
+                " predictions.csv, or a new folder"
+            )
         if tf.io.gfile.exists(output):
             raise ConfigError(
                 f"--output={output}: is finished (an unfinished one has a {PART} beside it); remove"

@@ -170,9 +170,15 @@ class Model:
             None,
         )
         if kind is None:
-            raise ConfigError(
-                f"{where}: has no classifier.json or detector.json; export a run with cpc-tf export"
-            )
+            inside = [
+                os.path.join(self.path, kind)
+                for kind in ("classifier", "detector")
+                if tf.io.gfile.exists(os.path.join(self.path, kind, f"{kind}.json"))
+            ]
+            hint = "export a run with cpc-tf export"
+            if inside:
+                hint = f"name the module in it: --model={shown(inside[0])}"
+            raise ConfigError(f"{where}: has no classifier.json or detector.json; {hint}")
         if kind == "encoder":
             raise ConfigError(
                 f"{where}: holds an encoder, which has no classes; cpc-tf embed gives its features,"

@@ -114,11 +114,16 @@ def test_encoders_side_by_side_count_alike():
 
 
 @pytest.mark.parametrize(
-    ("top1", "high", "gain", "is_told"),
-    [(0.39, 0.5, 0.03, True), (0.95, 0.99, 0.01, False), (0.6, 0.7, 0.2, False)],
+    ("top1", "high", "gain", "tested", "is_told"),
+    [
+        (0.39, 0.5, 0.03, 120, True),
+        (0.39, 0.5, 0.03, 12, False),
+        (0.95, 0.99, 0.01, 120, False),
+        (0.6, 0.7, 0.2, 120, False),
+    ],
 )
-def test_bad_features_are_told_with_a_command(top1, high, gain, is_told):
-    score = {"top1": top1, "top1_high": high, "largest_class": 0.1}
+def test_bad_features_are_told_with_a_command(top1, high, gain, tested, is_told):
+    score = {"top1": top1, "top1_high": high, "largest_class": 0.1, "tested": tested}
     lines = another_encoder(score, Forecast(gain, gain, gain / 9), 120, "imagenette_128px")
     wanted = "--encoder=imagenette_128px,keras:EfficientNetV2B0"
     assert [wanted in line for line in lines] == [True] * is_told
