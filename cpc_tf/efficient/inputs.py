@@ -154,7 +154,7 @@ def _refuse_missing_classes(
             more = "say more"
             if not multi_label:
                 least = math.ceil(5e5 / have) / 1e6
-                more = f"the least that gives one is {least:g}, or say --labels_per_class=1"
+                more = f"use at least {least:g}, or --labels_per_class=1"
             raise ConfigError(
                 flag, value, f"leaves none of the {have} labels of class {name}; {more}"
             )

@@ -43,8 +43,9 @@ class PredictConfig(Settings):
     )
     output: str = setting(
         "",
-        "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a detector"
-        " also .json (COCO) or a folder (a file an image, see --boxes_format); empty: none",
+        "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a"
+        " detector also .json (COCO) or a folder (one file per image, see --boxes_format);"
+        " empty: none",
     )
     sheet: str = setting(
         "", "PNG to draw with at most 60 images and what was predicted, the least sure first"
