@@ -151,7 +151,7 @@ def _refuse_missing_classes(
             if per_class:
                 flag = "labels_per_class"
                 value = per_class
-            more = "say more"
+            more = "use more"
             if not multi_label:
                 least = math.ceil(5e5 / have) / 1e6
                 more = f"use at least {least:g}, or --labels_per_class=1"
