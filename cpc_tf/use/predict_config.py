@@ -1,4 +1,4 @@
-"""Predicts images with a classifier or a detector of `cpc-tf export`.
+"""Classifies images, or detects objects in them, with an exported model.
 
     cpc-tf predict --model=runs/photos/small/classifier --pictures=my_pictures \\
       --output=predictions.csv
@@ -66,8 +66,8 @@ class PredictConfig(Settings):
     )
     coco_ids: str = setting(
         "",
-        "COCO JSON of the images, whose ids of images and categories --output=FILE.json takes, for"
-        " loadRes",
+        "COCO JSON file of the images, whose ids of images and categories --output=FILE.json takes,"
+        " for loadRes",
     )
     boxes_format: str = setting(
         VOC,
