@@ -22,7 +22,7 @@ def main(argv) -> None:
     given = flags.FLAGS
     found = measure(given.classifier, given.files, given.at_a_time, given.most, given.repeats)
     (whole, whole_cpu), (bare, bare_cpu) = found
-    print(f"predict {whole:.1f} pictures/s, the model alone {bare:.1f}, ratio {whole / bare:.2f}")
+    print(f"predict {whole:.1f} images/s, the model alone {bare:.1f}, ratio {whole / bare:.2f}")
     print(
         f"CPU time {whole_cpu:.2f} ms an image, the model alone {bare_cpu:.2f} ms, ratio"
         f" {bare_cpu / whole_cpu:.2f}"

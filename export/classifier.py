@@ -213,8 +213,8 @@ def refuse_another(now: Identity, name: str, result: dict[str, Any], workdir: st
         raise ConfigError(
             "workdir",
             workdir,
-            f"learned on an encoder {before}, and --encoder={name} is now one {after}; bring it"
-            " back",
+            f"learned on an encoder {before}, but --encoder={name} is now one {after}; restore"
+            " the first",
         )
 
 

@@ -34,11 +34,12 @@ class RuntimeConfig(Settings):
 
     format: str = setting(
         SAVED_MODEL,
-        "What to write: a 'savedmodel' for TensorFlow, the same as the next version of a model of"
-        " TensorFlow Serving, --output/1 ('serving'), or one image a call for phones ('tflite'),"
-        " images of any size for ONNX Runtime and others ('onnx'), a trainable model of Keras 3"
-        " ('keras3', of an encoder alone), or the module with the metadata of a site that shares"
-        " models, which nothing is uploaded to ('huggingface', 'kaggle')",
+        "What to write: a 'savedmodel' for TensorFlow, the same as the next version of a"
+        " model of TensorFlow Serving, --output/1 ('serving'), or one image per call for"
+        " phones ('tflite'), images of any size for ONNX Runtime and others ('onnx'), a"
+        " trainable model of Keras 3 ('keras3', of an encoder alone), or the module with the"
+        " metadata of a site that shares models, which nothing is uploaded to ('huggingface',"
+        " 'kaggle')",
         choices=(SAVED_MODEL, SERVING, TFLITE, ONNX, KERAS3, HUGGING_FACE, KAGGLE),
     )
     module: str = setting(
@@ -57,15 +58,15 @@ class RuntimeConfig(Settings):
     )
     representative: str = setting(
         "",
-        "Folder of images, of which 100 are used to choose the ranges of --quantize=int8; empty: of"
-        " those that the run in --workdir learned from",
+        "Folder of images, of which 100 are used to choose the ranges of --quantize=int8;"
+        " empty: of the images that the run in --workdir learned from",
         path=True,
     )
     labelled: str = setting(
         "",
-        "Folder of images, one subfolder per class, on which accuracy is measured before and after"
-        " the conversion; of more, 1,000 are used; empty: with --quantize, those that the run in"
-        " --workdir was tested on",
+        "Folder of images, one subfolder per class, on which accuracy is measured before and"
+        " after the conversion; of more, 1,000 are used; empty: with --quantize, the images"
+        " that the run in --workdir was tested on",
         path=True,
     )
 
@@ -115,12 +116,12 @@ class ExportConfig(Settings):
         choices=("averaged", "raw"),
     )
     step: int = count(
-        0, "Step of the checkpoint to export; 0: the newest whole one", unit="steps", minimum=0
+        0, "Step of the checkpoint to export; 0: the newest intact one", unit="steps", minimum=0
     )
     check_pixels: bool = setting(
         True,
-        "Whether an encoder refuses pixels outside [0, 1], of which it would make features that"
-        " only look sound",
+        "Whether an encoder refuses pixels outside [0, 1], for which its features would look"
+        " plausible and be wrong",
     )
     runtime: RuntimeConfig = RuntimeConfig()
 

@@ -202,8 +202,8 @@ def _with_labels(subject: Subject, source: Source, where: str) -> tuple[np.ndarr
     ]
     if unknown:
         raise ConfigError(
-            f"{where}: has a folder {unknown[0]}, which is no class of {subject.name}; its classes"
-            f" are {', '.join(subject.class_names)}"
+            f"{where}: has a folder {unknown[0]}, which is not a class of {subject.name}; its"
+            f" classes are {', '.join(subject.class_names)}"
         )
     images, labels = _evenly_spaced(subject, source, LABELLED)
     if not subject.class_names:

@@ -42,7 +42,7 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
     """Restores the detector of a run, which has no averages: `weights` is not used."""
     path = os.path.join(workdir, CLASS_NAMES)
     if not tf.io.gfile.exists(path):
-        raise ConfigError("workdir", workdir, f"has no {CLASS_NAMES}, its training never began")
+        raise ConfigError("workdir", workdir, f"has no {CLASS_NAMES}, so its training never began")
     names = read_json(path, list)
     phase, result = _last_phase(run, workdir)
     with missing_module_named(workdir):

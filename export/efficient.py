@@ -189,7 +189,7 @@ def _restore_maps(path: str, maps: LoadedEncoder, averaged: bool) -> None:
         raise ConfigError(
             "encoder",
             maps.text,
-            f"no longer what {path} was trained from: other variables; bring it back",
+            f"no longer what {path} was trained from: its variables differ; restore it",
         ) from error
 
 

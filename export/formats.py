@@ -317,8 +317,8 @@ def write_keras3(subject: Subject, directory: str) -> str:
         raise ConfigError(
             "format",
             "keras3",
-            f"{subject.name} is a {subject.kind}, and only encoders are made models of Keras 3; "
-            "use --part=encoder if the run trained one, else --format=onnx or tflite",
+            f"{subject.name} is a {subject.kind}, and only encoders can become models of Keras"
+            " 3; use --part=encoder if the run trained one, else --format=onnx or tflite",
         )
     card = EncoderCard.from_json(subject.card)
     network = with_values(card.encoder, saved_values(subject.path, subject.path), subject.path)
@@ -326,7 +326,7 @@ def write_keras3(subject: Subject, directory: str) -> str:
         raise ConfigError(
             "format",
             "keras3",
-            f"only ResNets are made models of Keras 3, not {card.encoder.encoder}",
+            f"only ResNets can become models of Keras 3, not {card.encoder.encoder}",
         )
     name = f"{subject.kind}.keras"
     keras3_model(network).save(os.path.join(directory, name))

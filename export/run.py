@@ -167,8 +167,8 @@ def _exporter(config: ExportConfig) -> Callable[[], Export]:
         raise ConfigError(
             "part",
             config.part,
-            f"--workdir={config.workdir} holds a run of cpc-tf {task.name}, which has none "
-            "of its own to export; leave --part out",
+            f"--workdir={config.workdir} holds a run of cpc-tf {task.name}, which has no"
+            f" {config.part} of its own to export; leave --part out",
         )
     run = read_config(config.workdir, task.config)
     make = exporter(config.part, task.name)

@@ -23,11 +23,11 @@ def next_version(output: str, module: str = "") -> str:
     the highest.
 
     Raises:
-      ConfigError: it is no folder, or something else is in it; or `module`, if named, is no
+      ConfigError: it is not a folder, or something else is in it; or `module`, if named, is no
         SavedModel.
     """
     if module and not tf.io.gfile.exists(os.path.join(module, "saved_model.pb")):
-        raise ConfigError("module", module, "is no SavedModel, which `cpc-tf export` writes")
+        raise ConfigError("module", module, "is not a SavedModel; `cpc-tf export` writes one")
     if not tf.io.gfile.exists(output):
         return os.path.join(output, "1")
     names = (
@@ -41,7 +41,7 @@ def next_version(output: str, module: str = "") -> str:
         raise ConfigError(
             "output",
             output,
-            f"has {others[0]}, and is no folder of versions; name a new one, e.g. models/mine",
+            f"has {others[0]}, and is not a folder of versions; name a new one, e.g. models/mine",
         )
     return os.path.join(
         output, str(1 + max((int(name) for name in names if name.isdecimal()), default=0))

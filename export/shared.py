@@ -126,7 +126,7 @@ def read_checkpoint(workdir: str, step: int, read: Callable[[str], None]) -> int
     checkpoints = Checkpoints(workdir)
     steps = checkpoints.steps()
     if not steps:
-        raise ConfigError("workdir", workdir, "has no checkpoint; let the run get to its first one")
+        raise ConfigError("workdir", workdir, "has no checkpoint; let the run reach its first one")
     if step and step not in steps:
         there = ", ".join(map(str, steps))
         raise ConfigError(

@@ -166,7 +166,7 @@ def compare_classifier(got: Arrays, reference: Reference) -> dict[str, float]:
         wanted.pop(key) for key in ("names/classes", "temperature", "multi_label")
     )
     if _texts(got["names/classes"]) != names.tolist():
-        raise NotVerified("the classes are others")
+        raise NotVerified("the classes differ")
     largest = differences(got, wanted)
     for key in (key for key in got if key.endswith("/logits")):
         case, way, _ = key.split("/")
@@ -180,7 +180,7 @@ def compare_classifier(got: Arrays, reference: Reference) -> dict[str, float]:
         largest = max(largest, shift)
         labels = wanted[f"{case}/logits"].argmax(1)[: len(scaled)]
         if not np.array_equal(got[f"{case}/{way}/label"], labels):
-            raise NotVerified(f"the labels of {where} are others")
+            raise NotVerified(f"the labels of {where} differ")
         if _texts(got[f"{case}/{way}/name"]) != names[labels].tolist():
             raise NotVerified(f"the names of {where} are not those of the labels")
     return {"difference": largest}
@@ -222,7 +222,7 @@ def compare_detector(got: Arrays, reference: Reference) -> dict[str, float]:
         if not all(
             np.array_equal(called[name], served[name]) for name in ("labels", "names", "count")
         ):
-            raise NotVerified("the signature does something else than the call")
+            raise NotVerified("the signature and the call give different outputs")
         # The best are never suppressed by worse ones, so a threshold only cuts off.
         if not np.array_equal(called["count"], (every["scores"] > least_score).sum(1)):
             raise NotVerified("the call has another threshold")

@@ -4,6 +4,8 @@
     python -m studies
     python -m studies ladder
     python -m studies label_curve --only=dataset=photos --only=features=pixels
+    # The fields and commands of each run that would be run; nothing is run.
+    python -m studies ladder --dry_run
     # Runs of the paper's rows: studies/paper/command.py.
     python -m studies paper --table=2 --dry_run
 
@@ -31,9 +33,7 @@ def status(study: str, runs: Sequence[Run], found: Sequence[dict]) -> list[str]:
     for run in runs:
         record, other = records.find(run.fields, run.steps, found)
         kind = "done" if record else "of other settings" if other else "missing"
-        kinds[kind].append(
-            f"    {', '.join(f'{name}={value}' for name, value in run.fields.items())}: {other}"
-        )
+        kinds[kind].append(f"    {runner.text(run)}: {other}")
     strays = sum(not any(run.fields.items() <= record.items() for run in runs) for record in found)
     counts = [f"{len(lines)} {kind}" for kind, lines in kinds.items()] + [f"{strays} of no run"]
     return [f"{study}: {', '.join(counts)}", *kinds["of other settings"]]
@@ -66,10 +66,10 @@ def main(argv: Sequence[str]) -> None:
             sys.exit(f"error: {error}")
         return
     if argv[1] not in runner.STUDIES:
-        sys.exit(f"'{argv[1]}' is none of the studies {', '.join(runner.STUDIES)}, or paper")
+        sys.exit(f"'{argv[1]}' is not a study; choose one of {', '.join(runner.STUDIES)}, paper")
     study = runner.load(argv[1])
     wanted = dict(part.partition("=")[::2] for part in given.only)
-    if hasattr(study, "prepare"):
+    if hasattr(study, "prepare") and not given.dry_run:
         study.prepare(places, wanted)
 
     def chosen() -> list[Run]:
@@ -84,6 +84,9 @@ def main(argv: Sequence[str]) -> None:
     if not runs:
         fields = ", ".join(study.runs(places)[0].fields)
         sys.exit(f"--only={' '.join(given.only)}: no run of {argv[1]} has these; fields: {fields}")
+    if given.dry_run:
+        print(runner.listing(argv[1], runs))
+        return
     while len(runs) > done:  # the records of these may ask for more
         done = len(runs)
         found = runner.carry_out(argv[1], runs, given.cores, getattr(study, "keep", None))
@@ -108,17 +111,19 @@ if __name__ == "__main__":
         "only", [], "FIELD=VALUE: only runs whose record has it; may be repeated"
     )
     flags.DEFINE_integer(
-        "cores", 0, "runs at a time; 0: one a GPU, or one a core where there is no GPU"
+        "cores", 0, "runs at a time; 0: one per GPU, or one per core where there is no GPU"
     )
     flags.DEFINE_string("table", "", f"of `paper`: {', '.join(rows_of_paper.TABLES)}")
-    flags.DEFINE_string("row", "", "of `paper`: name of a row, or a part of names")
+    flags.DEFINE_string("row", "", "of `paper`: name of a row, or part of a name")
     flags.DEFINE_integer(
-        "seeds", 1, "of `paper`: runs of each, with an encoder of its own", lower_bound=1
+        "seeds", 1, "of `paper`: runs of each row, each with its own encoder", lower_bound=1
     )
     flags.DEFINE_multi_string(
         "also",
         [],
         "of `paper`: a flag of all trainings, --data_dir=x, or pretrain:--batch_size=256",
     )
-    flags.DEFINE_bool("dry_run", False, "of `paper`: list the runs and their cost, and run nothing")
+    flags.DEFINE_bool(
+        "dry_run", False, "list what would be run, of `paper` with the cost, and run nothing"
+    )
     app.run(main)

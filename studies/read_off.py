@@ -131,11 +131,11 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("module", None, "directory of a module of ours", required=True)
+    flags.DEFINE_string("module", None, "directory of a module of cpc-tf", required=True)
     flags.DEFINE_string(
         "pictures", None, "photos, or a folder with train/CLASS and val/CLASS", required=True
     )
     flags.DEFINE_enum("test", "held_out", ["held_out", "val"], "what is tested on")
-    flags.DEFINE_bool("whole", False, "the map of the whole image in place of its patches' latents")
+    flags.DEFINE_bool("whole", False, "the map of the whole image instead of its patches' latents")
     flags.DEFINE_string("output", "", "JSON file to write, too")
     app.run(main)

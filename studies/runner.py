@@ -133,6 +133,35 @@ def slots(most: int = 0) -> list[Slot]:
     return [Slot(cores[index :: len(gpus)] or cores, gpu) for index, gpu in enumerate(gpus)]
 
 
+def text(run: Run) -> str:
+    """Returns the fields of a run, e.g. 'dataset=photos, seed=0'."""
+    return ", ".join(f"{name}={value}" for name, value in run.fields.items())
+
+
+def missing(study: str, runs: Sequence[Run]) -> list[tuple[Run, str]]:
+    """Returns the runs that are not recorded with today's settings, each with how the last record
+    of it differs, '' if there is none.
+    """
+    found = records.read(study)
+    compared = [(run, *records.find(run.fields, run.steps, found)) for run in runs]
+    return [(run, other) for run, record, other in compared if record is None]
+
+
+def listing(study: str, runs: Sequence[Run]) -> str:
+    """Returns what `carry_out` would run: the fields and the commands of each run."""
+    todo = missing(study, runs)
+    lines = []
+    for run, other in todo:
+        lines.append(f"{text(run)}{f' (the record was {other})' if other else ''}")
+        lines += [f"    {_as_typed(command)}" for command, _ in run.steps]
+    count = f"{len(todo)} of {len(runs)} runs would be run"
+    return "\n".join([*lines, f"{study}: {count}, the others are recorded; nothing was run"])
+
+
+def _as_typed(command: Command) -> str:
+    return f"python -m {shlex.join(command)}"
+
+
 def carry_out(
     study: str, runs: Sequence[Run], cores: int = 0, keep: Callable[[dict, str], dict] | None = None
 ) -> list[dict]:
@@ -146,12 +175,11 @@ def carry_out(
     """
     commit()  # of the code as the study begins
     todo = []
-    for run in runs:
-        known, other = records.find(run.fields, run.steps, records.read(study))
-        todo += [] if known else [run]
+    for run, other in missing(study, runs):
+        todo.append(run)
         if other:
             print(
-                f"{study}: {run.fields}: the record was {other}; a new run replaces it", flush=True
+                f"{study}: {text(run)}: the record was {other}; a new run replaces it", flush=True
             )
     free: Queue[Slot] = Queue()
     for slot in slots(cores):
@@ -234,7 +262,7 @@ def _record(run: Run, keep: Callable[[dict, str], dict] | None) -> dict:
         **(keep(result, run.result) if keep else result),
         **run.fields,
         "run": run_id(os.path.dirname(run.result)),
-        "commands": [f"python -m {shlex.join(command)}" for command in commands],
+        "commands": list(map(_as_typed, commands)),
         "settings": list(map(records.as_line, commands)),
         "weights": records.weights(run.steps),
         "commit": commit(),

@@ -78,7 +78,7 @@ def test_the_flag_reference_says_what_settings_say():
         if line[:4] in ("| `-", "## L", "## I", "How ")
     ] == [
         "## Look",
-        "| `--rates` | none | numbers with commas between, above 0 | Some rates |",
+        "| `--rates` | none | numbers separated by commas, above 0 | Some rates |",
         "| `--loud` | `true` | true, false | Whether it is loud |",
         "| `--kind` | `round` | `round`, `square` | Which form |",
         "## Inner",

@@ -392,14 +392,44 @@ def test_missing_inputs_are_refused_in_one_line(tmp_path, monkeypatch):
         only=["rung=x"],
         cores=0,
         minutes=1.0,
+        dry_run=False,
     )
-    with pytest.raises(SystemExit, match="^'laddr' is none of the studies label_curve, .*$"):
+    with pytest.raises(SystemExit, match="^'laddr' is not a study; choose one of label_curve, .*$"):
         command.main(["studies", "laddr"])
     with pytest.raises(
         SystemExit,
         match="^--only=rung=x: no run of ladder has these; fields: dataset, rung,",
     ):
         command.main(["studies", "ladder"])
+
+
+def test_a_dry_run_lists_the_commands_and_runs_nothing(tmp_path, monkeypatch, capsys):
+    """Of each run that is not recorded: its fields and its commands."""
+    monkeypatch.setattr(records, "FOLDER", tmp_path / "records")
+
+    def prepare(*_):
+        raise AssertionError("prepared")
+
+    runs = [
+        Run({"rate": rate}, [(["writes", f"--rate={rate}"], f"{tmp_path}/{rate}/result.json")])
+        for rate in (1, 2, 3)
+    ]
+    settings = [records.as_line(command) for command, _ in runs[0].steps]
+    records.add("made_up", {"settings": settings, **runs[0].fields}, runs[0].fields)
+    study = types.SimpleNamespace(runs=lambda _: runs, prepare=prepare)
+    monkeypatch.setattr(runner, "STUDIES", ["made_up"])
+    monkeypatch.setattr(runner, "load", lambda _: study)
+    monkeypatch.setattr(runner, "carry_out", prepare)
+    places = dict.fromkeys(["work", "pictures", "boxes", "drawings", "lite0"], str(tmp_path))
+    _given(monkeypatch, **places, minutes=1.0, only=[], cores=0, dry_run=True)
+    command.main(["studies", "made_up"])
+    assert capsys.readouterr().out.splitlines() == [
+        "rate=2",
+        "    python -m writes --rate=2",
+        "rate=3",
+        "    python -m writes --rate=3",
+        "made_up: 2 of 3 runs would be run, the others are recorded; nothing was run",
+    ]
 
 
 @pytest.fixture

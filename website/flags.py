@@ -90,5 +90,5 @@ def values(field) -> str:
         else []
     )
     kind = {int: "whole number", float: "number", str: "text"}[rules["listed"] or field.type]
-    kind = f"{kind}s with commas between" if rules["listed"] else kind
+    kind = f"{kind}s separated by commas" if rules["listed"] else kind
     return ", ".join([kind, *ends]) + (f"; {rules['unit']}" if rules["unit"] else "")

@@ -31,8 +31,8 @@ class AugmentConfig(Settings):
     )
     augment_engine: str = setting(
         "auto",
-        "Engine of the patch augmentation. 'native': our C++ op; 'reference': TensorFlow, slow;"
-        " 'auto': native if it can be built and has all operations of the policy",
+        "Engine of the patch augmentation. 'native': the C++ op; 'reference': TensorFlow,"
+        " slow; 'auto': native if it can be built and has all operations of the policy",
         choices=("auto", "reference", "native"),
         free_on_resume=True,
     )
@@ -52,8 +52,8 @@ class AugmentConfig(Settings):
             raise ConfigError(
                 "augment_engine",
                 "native",
-                f"has no {self._not_native[0]}, which --augment={self.augment} uses; "
-                "--augment_engine=auto takes the reference engine",
+                f"has no {self._not_native[0]}, which --augment={self.augment} uses;"
+                " --augment_engine=auto uses the reference engine",
             )
 
     @property
@@ -96,5 +96,5 @@ def warn_of_colour(encoder: str, augment: str | None, augment_changes: str | Non
     """
     if knows_no_colour(augment, augment_changes):
         logging.warning(
-            "--encoder=%s: learned on grey images alone, and sees colours here", encoder
+            "--encoder=%s: was trained on grey images only, and these images have colours", encoder
         )

@@ -3,7 +3,7 @@ tensors.
 
 The numbers come from `tf.random.stateless_*`, keyed by (seed, example counter): an example gets the
 same patches in any thread or batch and after a restart, and a tf.data iterator that draws them can
-be checkpointed. They are applied by the native engine, our C++ operation, or by the reference
+be checkpointed. They are applied by the native engine, the C++ operation, or by the reference
 engine in TensorFlow.
 """
 

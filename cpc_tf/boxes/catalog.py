@@ -71,7 +71,7 @@ def open_detection_sources(
 
 
 def _builder(data: DataConfig) -> tfds.core.DatasetBuilder:
-    """Returns the builder of a dataset with boxes that is no folder."""
+    """Returns the builder of a dataset with boxes that is not a folder."""
     name = data.dataset.partition("/")[0]
     if name == "collages":
         return datasets.embedded(
@@ -80,8 +80,8 @@ def _builder(data: DataConfig) -> tfds.core.DatasetBuilder:
     if name == "voc":
         return datasets.find(data.dataset, data.data_dir)
     raise ConfigError(
-        f"--dataset={data.dataset}: has no known boxes; try collages, voc/2007, voc:PATH,"
-        " coco:PATH, yolo:PATH or csv:PATH"
+        f"--dataset={data.dataset}: is not a dataset with boxes; use collages, voc/2007,"
+        " voc:PATH, coco:PATH, yolo:PATH or csv:PATH"
     )
 
 
@@ -179,14 +179,17 @@ def read(data: DataConfig) -> Annotated:
             f" {layout.other_format(data, folder.root) or folder.format.known}"
         )
     alone = [key for key in annotations if key not in folder.images]
-    message = "%d of %d annotations have the name of no image and are left out: %s"
+    message = "%d of %d annotations match no image by name and are left out: %s"
     warn(folder.root, message, alone, total)
     other = []  # annotations that say that they belong to another image of the folder
     for key, annotation in annotations.items():
         if key in folder.images and not isinstance(annotation, str):
             named = "/".join([*key.split("/")[:-1], layout.key(annotation.filename)])
             other += [key] * (named != key and named in folder.images)
-    message = "%d of %d annotations have the <filename> of another image; their own names count: %s"
+    message = (
+        "%d of %d annotations name another image in <filename>; the name of the XML file"
+        " itself is used: %s"
+    )
     warn(folder.root, message, other, total)
     return folder
 
@@ -220,7 +223,7 @@ def _once(folder: Annotated) -> Annotated:
         total += len(annotation.names)
     warn(
         folder.root,
-        "%d of %d boxes are there a second time with the same class and count once: %s",
+        "%d of %d boxes repeat another box of the same class and count once: %s",
         again,
         total,
     )

@@ -227,9 +227,9 @@ class _Finder:
             return None
         if path not in paths and len(same) > 1:
             raise ConfigError(
-                f"{self._flag}: {shown(name)} in the JSON file of {split} may be"
-                f" {' or '.join(same[:2])}; put the folder into its file_name, or take away the"
-                " images that are not meant"
+                f"{self._flag}: {shown(name)} in the JSON file of {split} is ambiguous: it can"
+                f" be {' or '.join(same[:2])}; add the folder to its file_name, or remove the"
+                " other images"
             )
         file = self._images[path]
         if file not in self.keys:
@@ -283,7 +283,9 @@ def _add(
     for key, annotation in of_file.items():
         if annotations.setdefault(key, annotation) != annotation:
             differ.append(key)
-    message = f"{file}: %d of %d images have other boxes in a JSON file before it, which count: %s"
+    message = (
+        f"{file}: %d of %d images have different boxes in an earlier JSON file, which are used: %s"
+    )
     warn(root, message, differ, len(of_file))
 
     # What is left out.
@@ -319,14 +321,15 @@ def _images(
         if first_number != number:
             called = name if first_name == name else f"{first_name} and {name}"
             raise ConfigError(
-                f"{data.flag}: in {file} the images of the ids {first_number} and {number} are one"
+                f"{data.flag}: in {file} the ids {first_number} and {number} name one"
                 f" file, {called}; give each image its own file_name, with its folder if names"
                 " repeat, or remove one of the two"
             )
         if key_of.setdefault(number, key or name) != (key or name):
             pair = f"{named[key_of[number]][0]} and {name}"
             raise ConfigError(
-                f"{data.flag}: in {file} the images {pair} have one id, {number}; give each its own"
+                f"{data.flag}: in {file} the images {pair} have the same id, {number};"
+                " give each its own"
             )
         if key:
             size = _number(image.get("height")), _number(image.get("width"))
@@ -351,8 +354,8 @@ def _class_of(
         if classes.setdefault(number, name) != name:
             pair = f"{classes[number]} and {name}"
             raise ConfigError(
-                f"{data.flag}: in {file} the categories {pair} have one id, {number}; give each"
-                " its own"
+                f"{data.flag}: in {file} the categories {pair} have the same id, {number};"
+                " give each its own"
             )
     boxes = collections.Counter(_text(thing.get("category_id")) for thing in content["annotations"])
     id_of: dict[str, str] = {}

@@ -128,7 +128,7 @@ def place(
     # Their places in the decoded images.
     numbered = np.isfinite(raw).all(1)
     if format.in_pixels and numbered.any() and raw[numbered].max() <= 1:
-        problem = f"{format.name}'s boxes are in pixels, not in parts of the image"
+        problem = f"{format.name}'s boxes are in pixels, not fractions of the width and height"
         raise ConfigError(f"{root}: no number of a box is above 1; {problem}")
     boxes, sound, over, shown = _placed(format, flag, root, files, annotations, raw, owner, sizes)
 
@@ -206,11 +206,13 @@ def _placed(format, flag, root, files, annotations, raw, owner, sizes):
     for chosen, message in (
         (
             tags > 1,
-            "are turned as their EXIF orientation says; boxes are places in the turned image",
+            "are rotated by their EXIF orientation; boxes are read as coordinates in"
+            " the rotated image",
         ),
         (
             as_stored,
-            "have annotations of the size they are stored in; their boxes are turned with them",
+            "have annotations of the size in which they are stored; their boxes are"
+            " rotated with them",
         ),
     ):
         warn(

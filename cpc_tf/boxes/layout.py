@@ -225,7 +225,8 @@ def format_of(path: str) -> tuple[str, str]:
         )
     which = " or ".join(f"--dataset={DataRef(kind_, path)}" for kind_ in formats)
     raise ConfigError(
-        f"{flag}: has {' and '.join(formats.values())}; take one by --preset=boxes/detect {which}"
+        f"{flag}: has {' and '.join(formats.values())}; choose one with"
+        f" --preset=boxes/detect {which}"
     )
 
 

@@ -85,14 +85,15 @@ def lists(root: str, class_names: Sequence[str], files: Iterable[str] = ()) -> d
     for path in (parent, folder):
         if not tf.io.gfile.isdir(path) and (os.path.lexists(path) or tf.io.gfile.exists(path)):
             raise ConfigError(
-                f"{path}: is no folder; without it, folders are the splits, or all images are train"
+                f"{path}: is not a folder; remove it to have the folders as splits, or all"
+                " images as train"
             )
     if tf.io.gfile.isdir(folder) and (path_of := layout.lists_in(folder)):
         of_one_class = {"_".join(pair) for pair in itertools.product(class_names, path_of)}
         return {name: path for name, path in path_of.items() if name not in of_one_class}
     if tf.io.gfile.isdir(parent) and (misplaced := walk.files(parent, (".txt",))):
         raise ConfigError(
-            f"{parent}/{misplaced[0]}: lists of splits are {_SETS}/NAME.txt; move it there"
+            f"{parent}/{misplaced[0]}: lists of splits must be {_SETS}/NAME.txt; move it there"
         )
     tops = set()
     for file in files:
@@ -102,8 +103,8 @@ def lists(root: str, class_names: Sequence[str], files: Iterable[str] = ()) -> d
     for top in sorted(tops):
         if tf.io.gfile.isdir(f"{root}/{top}/{_PARENT}"):
             raise ConfigError(
-                f"{root}/{top}/{_PARENT}: lists are read at the top of PATH;"
-                f" --dataset=voc:{root}/{top}"
+                f"{root}/{top}/{_PARENT}: lists of splits are read only at the top of PATH;"
+                f" use --dataset=voc:{root}/{top}"
             )
     at_top = layout.lists_in(root).items()
     return {name: path for name, path in at_top if layout.is_split(name)}
@@ -128,7 +129,7 @@ def parse(text: bytes) -> Annotation:
         raise ValueError(str(error)) from error
     if root.tag != "annotation":
         # XML of another kind would be taken for an image without objects.
-        raise ValueError(f"<{shown(root.tag)}> in place of <annotation>")
+        raise ValueError(f"<{shown(root.tag)}> instead of <annotation>")
     size = _number(root, "size/height"), _number(root, "size/width")
     annotation = Annotation([], [], [], size, _text(root, "filename"))
     # Only direct children: an object's parts have names and boxes, too.

@@ -38,8 +38,8 @@ FORMAT = Format(
     annotated="has a text file of its name",
     incomplete="no class of the list or no four numbers from 0 to 1",
     mistaken=(
-        "a line has the centre, width and height of a box in parts of the image as shown, not two"
-        " corners"
+        "a line has the centre, width and height of a box as fractions of the image as shown,"
+        " not two corners"
     ),
     in_pixels=False,
     negatives=True,
@@ -86,8 +86,8 @@ def read(data: DataConfig) -> Annotated:
     if 2 * large > total:
         problem = f"{large} of {total} boxes have numbers above 1"
         raise ConfigError(
-            f"--dataset={data.dataset}: {problem}; YOLO's boxes are in parts of the image, not in"
-            " pixels"
+            f"--dataset={data.dataset}: {problem}; YOLO's boxes are fractions of the width and"
+            " height, not pixels"
         )
     polygons = [key for key, each in rows.items() if each.polygons]
     warn(
@@ -130,7 +130,7 @@ def parse(text: bytes, keypoints: bool = False) -> TextLines:
             continue
         label, *rest = line.split()
         if not _LABEL.fullmatch(label):
-            raise ValueError(f"line {number} is {shown(line)} in place of CLASS X Y WIDTH HEIGHT")
+            raise ValueError(f"line {number} is {shown(line)} instead of CLASS X Y WIDTH HEIGHT")
         numbers = [*map(_number, rest)]
         is_polygon = len(numbers) >= 6 and len(numbers) % 2 == 0 and not keypoints
         # keypoints, or a score

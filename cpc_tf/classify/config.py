@@ -1,4 +1,4 @@
-"""Says what is on images, from a few labels, in a minute: a logistic regression on the features of
+"""Classifies images, from a few labels, in a minute: a logistic regression on the features of
 an encoder.
 
     cpc-tf classify --labelled=my_pictures --labels=labels.csv
@@ -45,19 +45,19 @@ class ClassifyConfig(Settings):
     data: LabelledConfig = LabelledConfig()
     encoder: str = setting(
         DEFAULT,
-        "Encoder whose features are classified: a released one by its name, a module of cpc-tf"
-        " export, another TF-Hub module of images, or keras:NAME; 'random:MODULE': the untrained"
-        " copy of one of ours; 'pixels': none. keras:NAME is a network of Keras Applications, whose"
-        " weights Keras downloads; keras:NAME:FILE reads them from a file (.h5); keras_hub:PRESET"
-        " is a network of KerasHub. Several with commas between them: cross-validation chooses"
-        " one, or all side by side",
+        "Encoder whose features are classified: a released one by its name, a module of"
+        " cpc-tf export, another TF-Hub module of images, or keras:NAME; 'random:MODULE': the"
+        " untrained copy of a module of cpc-tf; 'pixels': none. keras:NAME is a network of"
+        " Keras Applications, whose weights Keras downloads; keras:NAME:FILE reads them from a"
+        " file (.h5); keras_hub:PRESET is a network of KerasHub. Several separated by commas:"
+        " cross-validation chooses one, or all side by side",
         compared=False,
     )
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its features")
     image_size: int = side(
         0,
-        "Side of the images for a network of Keras (0: its own) or a third-party module (0: 224);"
-        " ours come with their own sizes",
+        "Side of the images for a network of Keras (0: its own) or a third-party module (0:"
+        " 224); modules of cpc-tf have their own sizes",
         minimum=0,
     )
     class_weights: str = setting(
@@ -125,11 +125,12 @@ class ClassifyConfig(Settings):
             raise ConfigError(
                 name,
                 getattr(self, name),
-                "is of new images; name them, e.g. --pictures=new_pictures",
+                "needs new images, e.g. --pictures=new_pictures",
             )
         if self.curve and not self.workdir:
             raise ConfigError(
-                "--curve: is drawn into --workdir; name it, e.g. --workdir=runs/mine/classify"
+                "--curve: is drawn into --workdir, which is empty; set it, e.g."
+                " --workdir=runs/mine/classify"
             )
 
     def check_complete(self):

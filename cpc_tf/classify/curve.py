@@ -68,7 +68,7 @@ def label_curve(
     count = len(examples.features)
     sizes = _sizes(count - max(LEAST_TEST, round(TEST_PART * count)))
     if len(sizes) < 2:
-        raise ConfigError(f"--curve: needs 30 labelled images or more, and there are {count}")
+        raise ConfigError(f"--curve: needs at least 30 labelled images, and there are {count}")
     arms = {ENCODER: examples}
     others = {UNTRAINED: _untrained(candidate.encoder), PIXELS: PIXELS}
     others = {arm: text for arm, text in others.items() if text not in ("", candidate.encoder.path)}
@@ -88,7 +88,8 @@ def label_curve(
         test = rest[~np.isin(examples.groups[rest], examples.groups[pool])]
         if not len(test):
             raise ConfigError(
-                "--curve: no test is left, since nearly all labelled images are of one group"
+                "--curve: no images are left to test on, since nearly all labelled"
+                " images are in one group"
             )
         for arm, encoded in arms.items():
             for size in sizes:

@@ -119,8 +119,8 @@ def by_people(
         raise ConfigError(
             "labels",
             config.data.labels,
-            f"all but {len(taught.labels)} of its labels are accepted guesses (by=model), which are"
-            " not learned from; give labels of two classes yourself",
+            f"all but {len(taught.labels)} of its labels are accepted guesses (by=model),"
+            " which are not learned from; label images of two classes yourself",
         )
     if (
         not config.most_unlabelled
@@ -221,7 +221,7 @@ def _learned(
     judged = choice.accuracy
 
     # Train on all labels, as it turned out to be best.
-    with waiting_for("the classifier of all labels"):
+    with waiting_for("the classifier trained on all labels"):
         if judged is None:
             classifier = logistic.fit(examples, logistic.USUAL, balanced)
         else:
@@ -347,7 +347,8 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
     if conflicts := result["conflicts"]:
         pairs = ", ".join(f"{name} ({other})" for name, other in conflicts[:3])
         yield (
-            f"{len(conflicts):,} images have another class than a near copy of them, e.g. {pairs}"
+            f"{len(conflicts):,} images have a different class from a near copy of"
+            f" them, e.g. {pairs}"
         )
     where = (
         f", on the {result['tested']} images that the label page drew at random"

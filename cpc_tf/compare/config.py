@@ -40,20 +40,20 @@ class CompareConfig(Settings):
     )
     objectives: str = setting(
         "cpc,instance,moco,byol,vicreg,rotation",
-        f"Objectives to compare, with commas between them, or '{ALL}': {', '.join(METHODS)}",
+        f"Objectives to compare, separated by commas, or '{ALL}': {', '.join(METHODS)}",
         free_on_resume=True,
     )
     minutes: float = setting(
         20.0,
-        "Time of each training on this machine",
+        "Time of each training run on this machine",
         unit="minutes",
         above=0,
         maximum=1e6,
     )
     trials: int = setting(
         len(TRIALS),
-        "Trainings of each objective. 2: by its paper's setting and by one for short runs, of which"
-        " the better one counts; 1: by the one for short runs",
+        "Training runs of each objective. 2: by its paper's setting and by one for short"
+        " runs, of which the better one counts; 1: by the one for short runs",
         choices=(1, 2),
         free_on_resume=True,
     )
@@ -64,7 +64,7 @@ class CompareConfig(Settings):
         unit="px",
         choices=tuple(ENCODERS),
     )
-    seed: int = count(0, "Seed of the trainings and of the draws of labels", minimum=0)
+    seed: int = count(0, "Seed of the training runs and of the draws of labels", minimum=0)
     workdir: str = setting(
         "",
         "Directory of the comparison; one that is in it is resumed",
@@ -82,7 +82,7 @@ class CompareConfig(Settings):
             raise ConfigError(
                 "objectives",
                 self.objectives,
-                f"must be objectives, each once, with commas between them, or {ALL}:"
+                f"must be objectives, each once, separated by commas, or {ALL}:"
                 f" {', '.join(METHODS)}",
             )
 

@@ -134,8 +134,9 @@ def compare(config: CompareConfig) -> dict[str, Any]:
     todo = [each for each in trainings if not os.path.exists(each.figures)]
     time = duration(60 * config.minutes * len(todo))
     print(
-        f"{len(trainings)} trainings on {images} images, {len(trainings) - len(todo)} of them done;"
-        f" {time} of training to come, and a few minutes of preparing and measuring for each",
+        f"{len(trainings)} training runs on {images} images, {len(trainings) - len(todo)} of"
+        f" them done; {time} of training left, and a few minutes to prepare and to evaluate"
+        " each run",
         flush=True,
     )
     if config.dry_run:
@@ -211,7 +212,7 @@ def _test_of(config: CompareConfig, labelled: Source) -> Test:
     """Returns what all encoders are tested on. Raises ConfigError if the labels are too few."""
     flag, value = ("labels", config.labels) if config.labels else ("pictures", config.pictures)
     if labelled.multi_label:
-        raise ConfigError(flag, value, "has multi-label images; compare needs one class an image")
+        raise ConfigError(flag, value, "has multi-label images; compare needs one class per image")
     labels = labelled.labels()
     examples = LabelledFeatures(
         features=labels[:, None],  # those of an encoder take their place
@@ -227,9 +228,9 @@ def _test_of(config: CompareConfig, labelled: Source) -> Test:
         raise ConfigError(
             flag,
             value,
-            f"class {name} has {counts.min()} images with a label; each needs about"
-            f" {3 * measure.NUMBERS[0]}, since a third chooses the trial and half of the others"
-            " test",
+            f"class {name} has {counts.min()} labelled images; each class needs about"
+            f" {3 * measure.NUMBERS[0]}, since a third of them chooses the trial and half of"
+            " the others are the test",
         )
     return Test(labelled, examples, numbers, config.seed)
 
@@ -260,7 +261,7 @@ def _claim(config: CompareConfig, digest: str) -> None:
             raise ConfigError(
                 name,
                 now,
-                f"--workdir={config.workdir} holds a comparison with --{name}={before}; take"
+                f"--workdir={config.workdir} holds a comparison with --{name}={before}; use"
                 " another --workdir, or the same settings to resume it",
             )
     if os.path.exists(images) and read_text(images) != digest:
@@ -268,7 +269,7 @@ def _claim(config: CompareConfig, digest: str) -> None:
             "pictures",
             config.pictures,
             f"the images or their labels have changed since the comparison in {config.workdir}"
-            " began, so its figures would not compare; take another --workdir",
+            " began, so its figures could not be compared; use another --workdir",
         )
     write_file(images, digest)
     write_file(path, to_flagfile(config))
@@ -326,7 +327,7 @@ def _call(module: str, flags: Sequence[str], log: str) -> None:
         last = "".join(read_text(log).strip().splitlines()[-1:])
         if status == Diverged.status:
             raise Diverged(last)
-        raise Failed(f"{module} failed ({last}); all of its output: {log}")
+        raise Failed(f"{module} failed ({last}); the full output is in {log}")
 
 
 def _measure(encoder: str, file: str, test: Test) -> None:

@@ -23,7 +23,7 @@ class Row(NamedTuple):
       name: of the objective, or of what is compared with.
       trial: which one counts; '': it was not trained here.
       neighbours: fraction of the images that neighbours name right.
-      few_labels: number of labels a class -> accuracy of each draw.
+      few_labels: number of labels per class -> accuracy of each draw.
     """
 
     name: str
@@ -61,7 +61,7 @@ def _row(name: str, trial: str, worth: dict[str, Any]) -> Row:
 
 
 def main_number(every: Sequence[Row]) -> str:
-    """Returns the number of labels a class that orders the encoders: the middle one."""
+    """Returns the number of labels per class that orders the encoders: the middle one."""
     numbers = [*every[0].few_labels]
     return numbers[len(numbers) // 2]
 
@@ -97,19 +97,19 @@ def text(every: Sequence[Row], minutes: float, diverged: Sequence[str] = ()) -> 
             cells.append(f"{low:.1f} to {high:.1f}")
         lines.append(cells)
     columns = ["encoder", "trial", "neighbours"]
-    columns += [f"{each} labels a class" for each in best.few_labels]
+    columns += [f"{each} labels per class" for each in best.few_labels]
     columns.append("the best is ahead by, points")
     alike = [row.name for row in every[1:] if ahead(best, row, number)[0] <= 0]
-    verdict = f"With {number} labels a class {best.name} is best"
+    verdict = f"With {number} labels per class {best.name} is best"
     if alike:
         verdict += f"; {listed(alike)} cannot be told apart from it"
     if diverged:
         verdict += f". Diverged, and not in the table: {'; '.join(diverged)}"
     return (
-        f"{markdown_table(columns, lines)}\n\n{verdict}.\n\n"
-        f"Mean of the classes on images that were not learned from, %. Each trial took"
-        f" {minutes:g} minutes. The interval (95 %) is over draws of labels with one training of"
-        " each; another --seed in another --workdir shows how far trainings differ.\n"
+        f"{markdown_table(columns, lines)}\n\n{verdict}.\n\nMean of the classes on images that"
+        f" were not learned from, %. Each trial took {minutes:g} minutes. The interval (95 %)"
+        " is over draws of labels, with one training run each; another --seed in another"
+        " --workdir shows how far training runs differ.\n"
     )
 
 
@@ -123,4 +123,4 @@ def picture(every: Sequence[Row]) -> bytes:
             color = CPC
         values = [100 * value for value in row.few_labels[number]]
         ranked.append(Ranked(row.name, values, color))
-    return ranking({f"{number} labels a class": ranked}, "mean of the classes right, %")
+    return ranking({f"{number} labels per class": ranked}, "mean of the classes right, %")

@@ -56,7 +56,7 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
     flags.DEFINE_string(
         "set",
         None,
-        "Settings as NAME=VALUE,...: any flag, those that only --helpfull shows too",
+        "Settings as NAME=VALUE,...: any flag, including those that only --helpfull shows",
         module_name=sys.argv[0],
     )
     logging.set_verbosity(logging.WARNING)
@@ -275,7 +275,7 @@ def _unfitting(config_class: type, error: flags.UnrecognizedFlagError) -> Config
         if error.flagname in {field.name for _, field in leaves(config_class.having(value))}:
             choice = f"--{config_class.CHOICE}={value}"
             return ConfigError(
-                f"--{error.flagname}: is a flag of {choice}; leave it out, or add {choice}"
+                f"--{error.flagname}: goes only with {choice}; leave it out, or add {choice}"
             )
     return ConfigError(str(error))
 
@@ -346,7 +346,7 @@ def _lines(path: str, within: tuple[str, ...]) -> list[str]:
     if "\0" in path:
         raise ConfigError(f"{where}: not the name of a file")
     if os.path.realpath(path) in within:
-        raise ConfigError(f"{where}: includes itself; take that line out of {shown(within[-1])}")
+        raise ConfigError(f"{where}: includes itself; remove that line from {shown(within[-1])}")
     try:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read(_LARGEST_FILE + 1)

@@ -53,7 +53,7 @@ _COMMANDS = (
     ),
     Command(
         "classify",
-        "train a classifier on labelled images in a minute, and say what is on new ones",
+        "train a classifier on labelled images in a minute, and classify new ones",
         "cpc_tf.classify.config:ClassifyConfig",
         "cpc_tf.use.classify:main",
         trains=True,
@@ -100,7 +100,7 @@ _COMMANDS = (
     ),
     Command(
         "predict",
-        "say what is on new images, with an exported classifier or detector",
+        "classify new images, or detect objects, with an exported model",
         "cpc_tf.use.predict_config:PredictConfig",
         "cpc_tf.use.predict:main",
     ),

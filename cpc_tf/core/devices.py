@@ -84,7 +84,7 @@ def slow_precision(strategy: tf.distribute.Strategy, precision: str) -> str:
         return ""
     return (
         f"--precision={precision}: this processor has no AVX-512 and emulates it; a run with"
-        " --precision=float32 takes about 0.3 of the time here, and rounds otherwise"
+        " --precision=float32 takes about a third of the time here, and rounds differently"
     )
 
 
@@ -149,8 +149,8 @@ def main() -> None:
         try:
             compute_on(f"/device:GPU:{index}")
         except RuntimeError as error:
-            sys.exit(f"error: {name}: {error}; see docs/scale.md; make GPU=0 sets up without GPU")
-        print(f"GPU: {name}, a product of two matrices ran on it", flush=True)
+            sys.exit(f"error: {name}: {error}; see docs/scale.md; make GPU=0 sets up without a GPU")
+        print(f"GPU: {name}, a test product of two matrices ran on it", flush=True)
 
 
 def _remedy() -> str:

@@ -40,8 +40,8 @@ def writing(path: str) -> Iterator[None]:
         yield
     except (OSError, tf.errors.OpError) as error:
         raise NotWritten(
-            f"{path}: cannot be written ({reason(error)}); what was saved before is intact; make"
-            " room or give permission, and run the same command to resume"
+            f"{path}: cannot be written ({reason(error)}); what was saved before is intact;"
+            " free disk space or change the permissions, and run the same command to resume"
         ) from error
 
 
@@ -219,7 +219,7 @@ def optional_picture(path: str) -> Iterator[str]:
         ConfigError,
         tf.errors.OpError,
     ) as error:
-        print(f"warning: {path} is not drawn: {reason(error)}", file=sys.stderr, flush=True)
+        print(f"warning: {path} was not drawn: {reason(error)}", file=sys.stderr, flush=True)
 
 
 def bytes_read() -> int | None:

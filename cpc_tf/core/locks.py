@@ -41,7 +41,9 @@ def lock(file: IO, wait: bool = True) -> bool:
 
 @functools.cache  # once for each file
 def _warn_of_no_locks(path: str, why: str) -> None:
-    logging.warning("%s: no lock can be had here (%s); do not run two processes in it", path, why)
+    logging.warning(
+        "%s: cannot be locked (%s); do not run two processes in this directory", path, why
+    )
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Native code: our C++ operations, functions that XLA compiles, and products in full float32 on
+"""Native code: the C++ operations, functions that XLA compiles, and products in full float32 on
 every device.
 
 The system's compiler builds our operations on first use, in `files.cache_folder()`. A library's
@@ -51,7 +51,7 @@ _ALLOWED = contextvars.ContextVar("allowed", default=False)
 
 @contextlib.contextmanager
 def allowed(value: bool = True) -> Iterator[None]:
-    """Enables our C++ operations in what this thread traces inside the context.
+    """Enables the C++ operations in what this thread traces inside the context.
 
     They are not allowed elsewhere: an exported module must run without our libraries, and XLA
     cannot compile them.

@@ -26,7 +26,7 @@ Then on your own: cpc-tf classify --labelled=MY_PICTURES --labels=LABELS.csv
 Commands:
 {commands}
   presets    list the presets with their cost; `cpc-tf presets NAME` prints one
-  version    print the versions of the program, TensorFlow, Keras and Python, for a report of a bug
+  version    print the versions of the program, TensorFlow, Keras and Python, for a bug report
 `cpc-tf COMMAND --help` lists its flags. Run the same command to resume a run that was stopped."""
 
 

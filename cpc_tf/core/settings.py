@@ -38,7 +38,7 @@ class Stopped(RunEnded):
     def __init__(
         self,
         number: int,
-        saved: str = "what was saved before is whole",
+        saved: str = "what was saved before is intact",
         then: str = "run the same command to resume",
     ):
         super().__init__(f"{termination.stopped_by(number)}: {saved}; {then}")
@@ -346,7 +346,7 @@ def uncompared(config_class: type) -> set[str]:
 
 
 def joined_names(names: Sequence[str]) -> str:
-    """Returns names as the value of a flag: with commas between them, a name with a comma in
+    """Returns names as the value of a flag: separated by commas, a name with a comma in
     quotation marks.
 
     joined_names(["a", "b, c"])  # 'a,"b, c"'
@@ -372,7 +372,7 @@ def assignments(text: str, flag: str = "set") -> dict[str, str]:
         raise ConfigError(
             flag,
             texts.shown(text),
-            f"must be NAME=VALUE with commas between, e.g. --{flag}=dropout=0.2",
+            f"must be NAME=VALUE, separated by commas, e.g. --{flag}=dropout=0.2",
         )
     return {name: value for name, _, value in pairs}
 
@@ -414,7 +414,7 @@ def _wrong_number(value: float, rules: Mapping[str, Any]) -> str:
 def _wrong_list(text: str, rules: Mapping[str, Any]) -> str:
     """Returns what a list of numbers must be; '' if each is in the range."""
     kind = rules["listed"]
-    form = f"{'whole ' if kind is int else ''}numbers with commas between them"
+    form = f"{'whole ' if kind is int else ''}numbers separated by commas"
     try:
         wrong = (_wrong_number(number, rules) for number in _numbers(text, kind))
         return next((f"{form}, each {wanted}" for wanted in wrong if wanted), "")

@@ -10,8 +10,8 @@ from typing import Any
 # How flags name images.
 STDOUT = "-"  # value of a flag for an output
 PICTURES = (
-    "a folder (with all below it), an image, several with commas between them, a .txt file with a"
-    " path a line, or -"
+    "a folder (with its subfolders), an image, several separated by commas, a .txt file with"
+    " one path per line, or -"
 )
 
 _LONGEST_VALUE = 4096  # characters, as of a path

@@ -37,7 +37,7 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
     has_table = of_folders and data.labels
     if has_table and not data.labelled and (data.folders or not data.ref.is_folder):
         raise ConfigError(
-            f"--labels={data.labels}: needs the folder of these images, --labelled=FOLDER"
+            f"--labels={data.labels}: needs --labelled=FOLDER, the folder of these images"
         )
     with named_by(split_flag):
         if of_folders and data.folders:
@@ -131,8 +131,8 @@ def open_pair(data: DataConfig, test_split: str, validation_split: str = "") -> 
                 classes.compare(used[0].counts, part.counts, data.split, part.split, "images")
     else:
         lines = [
-            "whether both splits have the same classes is not known: all records would have to be"
-            " read"
+            "not checked whether both splits have the same classes, since all records would"
+            " have to be read"
         ]
     if all(isinstance(source, folder.FolderSource) for source in sources):
         lines = [*folder.in_both(*sources[:2]), *lines]
@@ -172,11 +172,10 @@ def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
                 source = open_source(data, split, flag)
             if not source.class_names:
                 why = f" ({source.about.unlabelled})" if source.about.unlabelled else ""
-                reason = (
-                    f"no labels there in {data.flag}{why}; a classifier needs them, in a folder of "
-                )
                 raise SplitError(
-                    split, f"{reason}images one subfolder per class, or in a table by --labels"
+                    split,
+                    f"no labels in it, in {data.flag}{why}; a classifier needs one subfolder per"
+                    " class, or a table given by --labels",
                 )
         sources.append(source)
     return sources
@@ -235,7 +234,7 @@ def summarized(data: DataConfig, used: Sequence[SplitSummary], lines: Sequence[s
     notes += [f"left out: {part.about.bare}" for part in used if part.about.bare]
     text = [*map(_described, used), *dict.fromkeys(notes), *lines, *_unused(used)]
     if len(text) > MOST_LINES - 1:
-        text[MOST_LINES - 2 :] = [f"and {len(text) - MOST_LINES + 2} lines more"]
+        text[MOST_LINES - 2 :] = [f"and {len(text) - MOST_LINES + 2} more lines"]
     return "\n".join([one_line(" ".join(flags)), *(f"  {one_line(line)}" for line in text)])
 
 

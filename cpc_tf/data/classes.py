@@ -235,8 +235,8 @@ def match(
                 pair = f"{quoted(here[key], name)} and {quoted(name, here[key])}"
                 same = "differ only in capitals, accents or spaces"
                 if names.is_number(name):
-                    same = "are one number"
-                why = f"its classes {pair} in {split} {same}; make them one"
+                    same = "are the same number"
+                why = f"its classes {pair} in {split} {same}; merge them"
                 raise ValueError(why)
             here[key] = name
             first = name_of.setdefault(key, name)
@@ -273,9 +273,9 @@ def compare(
         also = f"; only --split={split} has {listed(only)}" if only else ""
         raise SplitError(
             test_split,
-            f"{unit} of {len(unknown)} {word} that --split={split} has none of, so that they cannot"
-            f" be learned and would all count as errors: {listed(unknown)}{also}; add them to it,"
-            f" rename the {word}, or take the {unit} out of the test",
+            f"{unit} of {len(unknown)} {word} that --split={split} lacks, so they cannot be"
+            f" learned and would all count as errors: {listed(unknown)}{also}; add {unit} of"
+            f" the {word} to it, rename the {word}, or remove the {unit} from the test",
             "test_split",
         )
     lines = []

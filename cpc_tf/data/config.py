@@ -68,8 +68,9 @@ class DataConfig(Settings):
     )
     max_megapixels: float = setting(
         100.0,
-        "Size from which on an image in a folder is left out, by its header alone: a small file can"
-        " fill the memory; predict and exported models have 100",
+        "Images of a folder with at least this size by their header are left out, since even"
+        " a small file can decode to more than the memory; for predict and exported models it"
+        " is always 100",
         unit="megapixels",
         above=0,
         maximum=1000,
@@ -119,8 +120,8 @@ class PicturesConfig(DataConfig):
     )
     unlabelled: str = setting(
         "",
-        "Folders of images without labels, with commas between them, beside those of --labelled: to"
-        " pre-train on, or for --propagation",
+        "Folders of images without labels, separated by commas, beside those of --labelled:"
+        " to pre-train on, or for --propagation",
     )
     share_records: bool = setting(
         False,
@@ -143,9 +144,9 @@ class PicturesConfig(DataConfig):
             raise ConfigError(
                 "unlabelled",
                 self.unlabelled,
-                "must be folders with single commas between them, e.g. "
-                "--unlabelled=pictures,more_pictures; a name with a comma stands in quotation"
-                " marks",
+                "must be folders separated by single commas, e.g."
+                " --unlabelled=pictures,more_pictures; a name that contains a comma must be in"
+                " quotation marks",
             )
 
     @property
@@ -198,7 +199,7 @@ class GeometryConfig(Settings):
             raise ConfigError(
                 "image_size",
                 self.image_size,
-                f"larger than --resize={self.resize}, nothing to crop from",
+                f"larger than --resize={self.resize}, the size that it is cropped from",
             )
         if self.patch_size > self.image_size:
             raise ConfigError(
@@ -274,5 +275,5 @@ class ImageConfig(Settings):
             raise ConfigError(
                 "image_size",
                 self.image_size,
-                f"larger than --resize={self.resize}, nothing to crop from",
+                f"larger than --resize={self.resize}, the size that it is cropped from",
             )

@@ -80,8 +80,8 @@ def embedded(
     _, _, count = data.dataset.partition("/")
     if count and not (count.isdecimal() and int(count)):
         raise ConfigError(
-            f"--dataset={data.dataset}: the slash is followed by the number of {unit}, e.g."
-            f" {example}"
+            f"--dataset={data.dataset}: the slash must be followed by the number of {unit},"
+            f" e.g. {example}"
         )
     with quiet():
         made = builder(
@@ -264,7 +264,7 @@ def _features(builder):
     if features[image].np_dtype not in (np.uint8, np.uint16):
         kind = np.dtype(features[image].np_dtype)
         raise ConfigError(
-            f"--dataset={builder.name}: its images are of {kind}; uint8 and uint16 can be read"
+            f"--dataset={builder.name}: its images are {kind}; only uint8 and uint16 can be read"
         )
     wanted = {image: features[image]}
     if "label" in features and isinstance(features["label"], tfds.features.ClassLabel):

@@ -173,17 +173,20 @@ def _with_labels(
     if known.doubtful and doubtful == ASK:
         in_table = table.labels is not None
         if in_table:
-            strange = f"classes of --labels that may be none: {listed(known.doubtful)}:"
+            strange = (
+                f"classes in --labels that are possibly not classes: {listed(known.doubtful)}:"
+            )
             either = ""
         else:
             strange = (
-                f"class folders that may be none: {listed(known.doubtful)}: without images, or"
+                f"folders that are possibly not classes: {listed(known.doubtful)}: without images,"
+                " or"
             )
             either = "; folders without images are left out either way"
-        strange += " with a name as for images that have no class yet"
+        strange += " with a name that suggests images without a class yet"
         if labelled:
             raise ConfigError(
-                f"{table.flag}: {strange}; --ambiguous_folders=classes takes such names for"
+                f"{table.flag}: {strange}; --ambiguous_folders=classes reads such names as"
                 f" classes, --ambiguous_folders=left_out does not{either}"
             )
         if in_table or any(names.is_doubtful(name.rpartition("/")[2]) for name in known.doubtful):
@@ -212,8 +215,8 @@ def _with_labels(
         counts = known.labels[rows].sum(1).astype(int)
         none = (counts == 0).sum()
         notes.append(
-            f"several labels an image in {split}: {counts.sum()} of {len(counts)}; {none} are of no"
-            " class"
+            f"multi-label images in {split}: {counts.sum()} labels of {len(counts)} images;"
+            f" {none} images have no class"
         )
     return rows.tolist(), "", notes, bare
 
@@ -249,7 +252,7 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     groups = {*table.group_of(learned).values()} & {*table.group_of(tested).values()}
     if shared := [name[row] for row in tested if table.groups[row] in groups]:
         lines.append(
-            f"{len(shared)} test images have their group in the training split, too: {biased}:"
+            f"{len(shared)} test images share a group with training images: {biased}:"
             f" {listed(shared)}"
         )
     labels = [*source.labels().tolist(), *test_source.labels().tolist()]

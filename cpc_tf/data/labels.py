@@ -127,21 +127,21 @@ def add(table: Table, data: PicturesConfig) -> Table:
             labels[row_of[name]] = tuple(text for text in texts if text not in without)
     if unknown:
         counted = listed([f"{text} ({number})" for text, number in unknown.items()])
-        notes.append(f"taken for no label yet, as a blank in --labels: {counted}")
+        notes.append(f"names in --labels that are read as no label yet, like a blank: {counted}")
 
     # The groups, and who gave the labels.
     group_of_row = np.array([matched.groups.get(name, "") for name in pictures], object)
     accepted = np.array([name in matched.accepted for name in pictures], bool)
     if count := int((accepted & np.not_equal(labels, None)).sum()):
         notes.append(
-            f"guesses that a person accepted (by=model in --labels): {count}, which no test is"
-            " drawn from"
+            f"guesses that a person accepted (by=model in --labels): {count}; no test is drawn"
+            " from them"
         )
     by_page = PERSON in content.by.values()
     if by_page:
         notes.append(
-            "labels given on the page of cpc-tf label, which chose most of the images: a test that"
-            " is drawn from them may state another accuracy than new images have"
+            "cpc-tf label chose most of the images with labels: the accuracy on a test that"
+            " is drawn from them may differ from that on new images"
         )
     return dataclasses.replace(
         table,
@@ -161,8 +161,8 @@ def _notes_on_absent_rows(flag: str, table: Table, content: Content, matched: Ma
     there = f"which has {listed(table.names[:_SHOWN].tolist())}"
     if matched.elsewhere:
         there += (
-            f"; rows name files in another folder, {listed(matched.elsewhere)}: give that one, or "
-            "write paths in this"
+            f"; rows name files in another folder, {listed(matched.elsewhere)}: name that"
+            " folder, or write paths in this one"
         )
     if not matched.classes:
         raise ConfigError(
@@ -173,7 +173,7 @@ def _notes_on_absent_rows(flag: str, table: Table, content: Content, matched: Ma
     if gone and len(gone) < len(matched.classes) and not matched.elsewhere:
         absent = [row for row in absent if row not in content.by]
         notes.append(
-            f"rows of the page of cpc-tf label whose images are no longer there: {len(gone)}:"
+            f"rows written by cpc-tf label whose images are no longer there: {len(gone)}:"
             f" {listed(gone)}"
         )
     problem = f"name no image in {table.root}, {there}"
@@ -187,11 +187,11 @@ def _notes_on_reading(table: Table, content: Content, matched: Matched) -> list[
     """Returns lines on how a table was understood, where it can be understood in another way."""
     notes = []
     if matched.title:
-        notes.append(f"line 1 of --labels is taken for a header: {matched.title}")
+        notes.append(f"line 1 of --labels is read as a header: {matched.title}")
     if matched.cut:
         notes.append(
-            f"rows of --labels are taken for images in {table.root} without their folders, which"
-            f" are nowhere: {listed(matched.cut)}"
+            "rows of --labels name folders that do not exist, and are matched without them in"
+            f" {table.root}: {listed(matched.cut)}"
         )
     if unused := [name for name in content.titles if _letters(name) not in _GROUP]:
         notes.append(
@@ -199,8 +199,9 @@ def _notes_on_reading(table: Table, content: Content, matched: Matched) -> list[
         )
     if alike := sharing_words(_class_names(matched.classes)):
         notes.append(
-            f"classes of several words that other classes have, too: {listed(alike)}; each is taken"
-            " for one class, and several classes of an image are written as cat;dog"
+            "class names with several words that other class names have, too:"
+            f" {listed(alike)}; each is read as one class. Several classes of an image are"
+            " written as cat;dog"
         )
     return notes
 
@@ -295,7 +296,7 @@ def read(path: str, may_be_empty: bool = False) -> Content:
             line_of.setdefault(name, number)
     except csv.Error as error:
         raise ConfigError(
-            f"{where}: line {table.line_num} is no line of a CSV file ({error})"
+            f"{where}: line {table.line_num} is not a line of CSV ({error})"
         ) from error
     if not (content_of or may_be_empty):
         raise ConfigError(f"{where}: has a header only; it needs lines such as pictures/1.jpg,cat")
@@ -304,8 +305,9 @@ def read(path: str, may_be_empty: bool = False) -> Content:
     classes = {name: labels for name, (labels, _) in content_of.items()}
     if pair := joined(_class_names(classes)):
         raise ConfigError(
-            f"{where}: the class {shown(pair[0])} joins classes of the table by {pair[1]!a}; write"
-            " several classes with semicolons, cat;dog, and the name of one with _ in its place"
+            f"{where}: the class {shown(pair[0])} joins classes of the table by {pair[1]!a};"
+            " write several classes with semicolons, cat;dog, or use _ in its place if it is"
+            " one class"
         )
     groups = {}
     for name, (_, group) in content_of.items():
@@ -381,7 +383,8 @@ def match(path: str, table: Content, pictures: Collection[str], root: str = "") 
         if content_of.setdefault(name, content) != content:
             raise ConfigError(
                 f"--labels={shown(path)}: {shown(row_of[name])} and {shown(row)} are the same"
-                f" image, {shown(name)}, with {_text(*content_of[name])} and {_text(*content)}"
+                f" image, {shown(name)}, with {_text(*content_of[name])} and {_text(*content)};"
+                " keep one"
             )
         row_of[name], picture_of[row] = row, name
         if content[1]:
@@ -478,7 +481,7 @@ def _lines(path):
             f"{where}: line {line} is not UTF-8; save the table as CSV in UTF-8"
         ) from error
     if "\0" in text:
-        raise ConfigError(f"{where}: not a text; save the table as CSV in UTF-8")
+        raise ConfigError(f"{where}: not a text file; save the table as CSV in UTF-8")
     if _JSON.match(text[:_LONGEST_FIRST].split("\n")[0]):
         raise ConfigError(
             f"{where}: is JSON, which is not read here; it needs lines such as pictures/1.jpg,cat"
@@ -522,20 +525,20 @@ def _columns_of(path, lines):
             )
         if max(map(len, (files, labels, groups))) > 1:
             raise ConfigError(
-                f"--labels={shown(path)}: its header has several such columns; name two file and"
-                " label"
+                f"--labels={shown(path)}: its header has several columns for files or labels;"
+                " call one file and one label"
             )
         if files and groups:
             raise ConfigError(
-                f"--labels={shown(path)}: its header has no column label beside file and group"
+                f"--labels={shown(path)}: its header has file and group, but no column label"
             )
     for delimiter, row in cells.items():
         if len(row) == 2:
             return delimiter, _Columns(0, 1, None, 2, header=False)
     raise ConfigError(
-        f"--labels={shown(path)}: line 1 is {shown(first)}, which is no file and its class with a"
-        " comma, a semicolon or a tab between them; with other columns a header must name them:"
-        " file,label"
+        f"--labels={shown(path)}: line 1 is {shown(first)}, which is not a file and its class"
+        " separated by a comma, a semicolon or a tab; with other columns, a header must name"
+        " the two: file,label"
     )
 
 

@@ -165,7 +165,7 @@ def find(images: Images, flag: str = "pictures") -> Pictures:
 def _of_list(text: bytes, where: str) -> Pictures:
     lines = [line for line in text.removeprefix(b"\xef\xbb\xbf").splitlines() if line.strip()]
     if not lines:
-        raise ConfigError(f"{where} names no image; it needs a path a line")
+        raise ConfigError(f"{where} names no image; it needs one path per line")
     if any(b"\0" in line for line in lines):
         raise ConfigError(f"{where}: not a list of paths")
     return Pictures(
@@ -178,7 +178,7 @@ def _of_python(images: Any) -> Pictures:
     is_one = isinstance(images, Image.Image) or getattr(images, "ndim", 0) == 3
     items = [images] if is_one else list(images)
     if not items:
-        raise ConfigError("images: there are none")
+        raise ConfigError("images: the list is empty")
     are_files = [isinstance(each, (str, os.PathLike)) for each in items]
     if all(are_files):
         paths = [*map(os.fsencode, items)]
@@ -186,7 +186,7 @@ def _of_python(images: Any) -> Pictures:
             [written(os.fsdecode(path)) for path in paths], [*map(os.path.expanduser, paths)]
         )
     if any(are_files):
-        raise ConfigError("images: files beside arrays; give either files or arrays")
+        raise ConfigError("images: has both files and arrays; give only one kind")
     for index, image in enumerate(items):
         if isinstance(image, Image.Image):
             if image.mode[0] in "IF":  # their values would be cut off at 255

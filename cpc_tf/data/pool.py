@@ -114,7 +114,10 @@ def _unlabelled(folders: Sequence[str]) -> dict[str, str]:
         try:
             root = walk.folder_at(folder, flag)
         except ConfigError as error:
-            hint = "; commas separate folders, and a name with a comma stands in quotation marks"
+            hint = (
+                "; commas separate folders, and a name that contains a comma must be in"
+                " quotation marks"
+            )
             raise ConfigError(f"{error}{hint if len(folders) > 1 else ''}") from error
         images = walk.images(root)
         if not images:
@@ -176,8 +179,8 @@ def _joined(data: PicturesConfig, labelled: Table, unlabelled: dict[str, str]) -
     notes = [f"--unlabelled={data.unlabelled}: {len(free)} images"]
     if twice := len(unlabelled) - len(free):
         notes.append(
-            f"of --unlabelled {twice} images have a label or are a test in --labelled: those of"
-            " --split are used"
+            f"{twice} images of --unlabelled are also in --labelled, with a label or in the"
+            " test: only those in --split are used"
         )
     table = Table(
         root,

@@ -299,7 +299,7 @@ def _read(pieces, label, size, dataset):
         if size >= _SHOWN and _LINES * done // size > tenths:
             tenths = _LINES * done // size
             print(
-                f"reading {dataset} once for labels and places of its records, MB: {progress}",
+                f"reading {dataset} once to find labels and offsets of its records, MB: {progress}",
                 flush=True,
             )
     offsets = []

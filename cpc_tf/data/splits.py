@@ -122,7 +122,7 @@ def with_test(table: Table, train: str, seed: int, note: str) -> Table:
         groups = f"{count} group{'s' * (count > 1)}"
         by_table = "of --labels or " if table.group_of(rows) else ""
         notes.append(
-            f"drawn together: {len(together)} images in {groups}, {by_table}of copies of one image"
+            f"kept together: {len(together)} images in {groups}, {by_table}of copies of one image"
         )
 
     # Divide the split; what is said of it holds for its test.

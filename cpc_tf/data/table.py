@@ -198,8 +198,8 @@ def _are_splits(tops, flag):
         rest = [top for top in tops if top not in alike]
         beside = f", beside {listed(rest)}" if rest else ""
         raise ConfigError(
-            f"{flag}: its folders can be splits or classes, since {listed(alike)} sound like"
-            f" splits{beside}; say --top_folders=splits (each is a split by its name) or"
+            f"{flag}: its folders can be splits or classes, since {listed(alike)} could name a"
+            f" split{beside}; use --top_folders=splits (each is a split by its name) or"
             " --top_folders=classes"
         )
     return False

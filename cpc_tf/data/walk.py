@@ -243,7 +243,7 @@ def _walk(root, extensions, deep, skipped, outside):
                     wanted_files.append(name)
                     outside += [name] * leads_out
                 else:
-                    skipped["links to nothing, pipes and the like"].append(name)
+                    skipped["broken links, pipes and the like"].append(name)
     return wanted_files, other_files
 
 

@@ -44,8 +44,9 @@ class BackboneConfig(Settings):
 
     encoder: str = setting(
         "",
-        f"Encoder to fine-tune: {MODULE}; 'random': --backbone with new weights; 'random:MODULE':"
-        " the untrained copy of one of our modules; 'graph:MODULE': one of ours as its SavedModel",
+        f"Encoder to fine-tune: {MODULE}; 'random': --backbone with new weights;"
+        " 'random:MODULE': the untrained copy of a module of cpc-tf; 'graph:MODULE': such a"
+        " module as its SavedModel",
         path=True,
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
@@ -105,7 +106,7 @@ class AnchorConfig(Settings):
     def check(self):
         if not self.numbers("anchor_ratios"):
             raise ConfigError(
-                "anchor_ratios", "", "must be numbers with commas between them, at least one"
+                "anchor_ratios", "", "must be numbers separated by commas, at least one"
             )
 
 

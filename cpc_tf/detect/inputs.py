@@ -88,7 +88,7 @@ def open_data(config: DetectConfig) -> DetectionData:
     for (flag, split), count in zip(splits.items(), counts):
         if not count[0].any():
             raise ConfigError(
-                flag, split, f"no object there in --dataset={data.dataset} but difficult ones"
+                flag, split, f"has only objects marked as difficult, in --dataset={data.dataset}"
             )
     overlap = []
     if all(isinstance(source, BoxesFolder) for source in sources):

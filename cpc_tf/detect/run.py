@@ -284,9 +284,9 @@ def divided(source: DetectionSource, part: float, seed: int) -> Parts:
         raise ConfigError(
             "held_out",
             part,
-            f"of {len(names)} training images it makes {len(names) - count} to train on and {count}"
-            " to choose the length of the second phase on, and one of the two has no object; hold"
-            " out another part, or none by --held_out=0",
+            f"splits the {len(names)} training images into {len(names) - count} to train on"
+            f" and {count} to choose the length of the second phase on, and one of the two has"
+            " no object; use another part, or --held_out=0",
         )
     return Parts(*parts)
 
@@ -413,6 +413,6 @@ def _refuse_other_length(outcome: loop.Outcome, steps: int, workdir: Workdir) ->
     if outcome.step != steps:
         raise ConfigError(
             f"{workdir.path}: has been trained for {outcome.step} steps and should now have"
-            f" {steps}, since the length of the run or the best length has changed; take another"
+            f" {steps}, since the length of the run or the best length has changed; use another"
             " --workdir"
         )

@@ -41,8 +41,7 @@ def build_detector(
         raise ConfigError(
             "encoder",
             "pixels",
-            "a detector needs an encoder; --encoder=random trains a new --backbone from the"
-            " pixels on",
+            "a detector needs an encoder; --encoder=random trains a new --backbone from scratch",
         )
     strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
@@ -93,9 +92,9 @@ def _rest(config: DetectConfig, features: LoadedEncoder) -> Rest:
         raise ConfigError(
             "region_head",
             "encoder",
-            f"nothing is known to follow --backbone_endpoint={backbone.backbone_endpoint} in"
-            f" --encoder={backbone.encoder}; it must be a stack of a module of ours with another"
-            " behind it, e.g. stack3 of a ResNet-152",
+            f"no stack follows --backbone_endpoint={backbone.backbone_endpoint} in"
+            f" --encoder={backbone.encoder}; it must be a stack of a module of cpc-tf that is"
+            " not the last, e.g. stack3 of a ResNet-152",
         )
     # Its batch norm does as that of the rest of the encoder.
     return lambda x, training: rest(x, training and backbone.backbone_statistics)

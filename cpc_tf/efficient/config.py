@@ -87,8 +87,9 @@ class LabelsConfig(Settings):
     )
     refit: bool = setting(
         False,
-        "After the test, train the classifier on all labels, those of the test too, and export that"
-        " one. The figures stay those of the classifier before. Also for a run that has ended",
+        "After the test, train the classifier on all labels, including those of the test, and"
+        " export that one. The figures stay those of the classifier before that. A finished"
+        " run can be refitted, too",
         free_on_resume=True,
     )
 
@@ -109,19 +110,19 @@ class ClassifierConfig(Settings):
 
     encoder: str = setting(
         "",
-        f"Encoder to classify on: {MODULE}; 'random': --backbone with new weights; 'pixels': none,"
-        " the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained"
-        " copy of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which"
-        " computes in float32. A third-party one may have its range of pixels before it, as"
-        " '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
+        f"Encoder to classify on: {MODULE}; 'random': --backbone with new weights; 'pixels':"
+        " none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the"
+        " untrained copy of a module of cpc-tf; 'graph:MODULE': such a module as its"
+        " SavedModel, which computes in float32. A third-party one may have its range of"
+        " pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     signature: str = setting(
         "",
-        "Signature of a third-party SavedModel, as 'encode', to classify on frozen; empty: its"
-        " call",
+        "Signature of a third-party SavedModel, such as 'encode', to classify on frozen;"
+        " empty: its call",
     )
     endpoint: str = setting(
         "feature_map",
@@ -175,7 +176,7 @@ class ClassifierConfig(Settings):
             raise ConfigError(
                 "backbone",
                 self.backbone,
-                f"several are for --encoder={PIXELS}, the supervised baseline; name one",
+                f"several are only for --encoder={PIXELS}, the supervised baseline; name one",
             )
 
     @property
@@ -246,8 +247,7 @@ class SgdConfig(Settings):
     )
     rate_drops: int = count(
         1,
-        "How often --patience lowers the rate of the first phase before, after as many evaluations"
-        " more, it ends",
+        "How often --patience lowers the rate of the first phase; the next time the phase ends",
         minimum=0,
         maximum=10,
     )
@@ -255,9 +255,9 @@ class SgdConfig(Settings):
         0.0,
         "When the training loss of the last 100 steps is below this, the rate drops to a tenth, and"
         " the frozen phase ends 50 steps later; the classifier on all labels goes on from the one"
-        " that was trained without the held-out ones. 0: a fifth of what guessing has, of fewer"
-        " than 128 labels of --labelled, or where the length follows from their number; else there"
-        " is no such end",
+        " that was trained without the held-out ones. 0: a fifth of the loss of guessing if"
+        " --labelled has fewer than 128 labels, or if the length follows from their number; else"
+        " there is no such end",
         minimum=0,
         maximum=LARGEST,
         derived=True,
@@ -328,7 +328,7 @@ class SearchConfig(Settings):
             low_high = self.numbers(name)
             if len(low_high) != 2 or low_high[0] > low_high[1]:
                 raise ConfigError(
-                    name, getattr(self, name), "two numbers, the smallest and the largest"
+                    name, getattr(self, name), "must be two numbers, the smallest and the largest"
                 )
 
 
@@ -359,7 +359,7 @@ class EfficientConfig(Settings):
             raise ConfigError(
                 "unlabelled",
                 self.data.unlabelled,
-                "goes with a folder of images with labels, --labelled=FOLDER",
+                "needs --labelled=FOLDER, a folder of images with labels",
             )
         self._check_phases()
         if self.propagation.propagation != NONE:
@@ -378,29 +378,30 @@ class EfficientConfig(Settings):
             raise ConfigError(
                 "stop_at_loss",
                 self.sgd.stop_at_loss,
-                f"with --patience={self.sgd.patience} the held-out labels end the phase, give"
+                f"with --patience={self.sgd.patience} the held-out labels end the phase; give"
                 " only one",
             )
         if self.sgd.stop_at_loss and self.classifier.encoder == PIXELS:
             raise ConfigError(
                 "stop_at_loss",
                 self.sgd.stop_at_loss,
-                f"ends a frozen phase, --encoder={PIXELS} has none",
+                f"ends a frozen phase, and --encoder={PIXELS} has none; leave it out",
             )
         if self.labels.refit and not self.data.ref.is_folder:
             raise ConfigError(
-                "--refit: for images of your own, --labelled=FOLDER or --dataset=folder:PATH; "
-                f"{self.data.flag} has a test that others are compared on, too"
+                "--refit: only for your own images, --labelled=FOLDER or"
+                f" --dataset=folder:PATH; {self.data.flag} has a test that others are compared"
+                " on, too"
             )
         if self.sgd.patience and not (self.labels.held_out or self.labels.validation_split):
             raise ConfigError(
-                "patience", self.sgd.patience, "needs held-out labels, --held_out is 0"
+                "patience", self.sgd.patience, "needs held-out labels, but --held_out is 0"
             )
         if self.sgd.patience and self.sgd.drops_at:
             raise ConfigError(
                 "drops_at",
                 self.sgd.drops_at,
-                "with --patience the held-out labels say when rates drop",
+                "with --patience the held-out labels decide when rates drop; give only one",
             )
 
     def _check_propagation(self):
@@ -408,14 +409,15 @@ class EfficientConfig(Settings):
         flag = f"--propagation={self.propagation.propagation}"
         if whole := PARTS.get(self.data.ref.builder):
             raise ConfigError(
-                f"{flag}: {self.data.flag} has no other images than those with labels; take"
-                f" --dataset={whole[0]} --label_fraction={whole[1]:g}, which learns from its other"
-                " images without their labels"
+                f"{flag}: all images of {self.data.flag} have labels; use --dataset={whole[0]}"
+                f" --label_fraction={whole[1]:g}, which learns from its other images without"
+                " their labels"
             )
         if self.propagation.propagation == SELF_TRAINING:
             if self.labels.refit:
                 raise ConfigError(
-                    f"--refit: not with {flag}, whose classifier learns from predicted labels"
+                    f"--refit: cannot be used with {flag}, whose classifier learns"
+                    " from predicted labels"
                 )
             self.of_teacher()
             return
@@ -426,8 +428,8 @@ class EfficientConfig(Settings):
             )
         if self.propagation.propagation == "pseudo_labels" and self.sgd.patience:
             raise ConfigError(
-                f"{flag}: their weight rises with the part of the training that is done, which is"
-                f" not known with --patience={self.sgd.patience}; use --patience=0"
+                f"{flag}: their weight rises with the fraction of the training that is done,"
+                f" which is not known with --patience={self.sgd.patience}; use --patience=0"
             )
         if self.propagation.propagation == "uda" and not self.augment.policy.used:
             raise ConfigError(

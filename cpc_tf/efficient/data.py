@@ -83,11 +83,14 @@ def choose(config: EfficientConfig, data: FewLabelData) -> tuple[Labels, str]:
     rows = _learnable(source, validation)
     if not len(rows):
         raise ConfigError(
-            "validation_split", split, f"leaves none of the images of --split={config.data.split}"
+            "validation_split",
+            split,
+            f"contains all images of --split={config.data.split}, so that none are"
+            " left to train on",
         )
     if len(_learnable(data.test_source, validation)) < data.test_source.num_examples:
         raise ConfigError(
-            "validation_split", split, f"has images of --test_split={config.labels.test_split}"
+            "validation_split", split, f"contains images of --test_split={config.labels.test_split}"
         )
     which = replace(config.labels, held_out=0.0) if validation else config.labels
     labels = choose_labels(

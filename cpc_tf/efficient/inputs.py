@@ -151,10 +151,10 @@ def _refuse_missing_classes(
             if per_class:
                 flag = "labels_per_class"
                 value = per_class
-            more = "say more"
+            more = "use more"
             if not multi_label:
                 least = math.ceil(5e5 / have) / 1e6
-                more = f"the least that gives one is {least:g}, or say --labels_per_class=1"
+                more = f"use at least {least:g}, or --labels_per_class=1"
             raise ConfigError(
                 flag, value, f"leaves none of the {have} labels of class {name}; {more}"
             )

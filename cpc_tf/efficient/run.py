@@ -62,8 +62,9 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
         if REFIT in result:
             count = result[REFIT]["num_train_labels"]
             print(
-                f"refit: cpc-tf export takes the classifier on all {count} labels, those of the"
-                " test too; the figures are those of the classifier before",
+                f"refit: cpc-tf export writes the classifier trained on all {count} labels,"
+                " including those of the test; the figures are those of the classifier before"
+                " that",
                 flush=True,
             )
     return result
@@ -111,7 +112,7 @@ def calibration_lines(result: dict[str, Any]) -> list[str]:
     if values["confidence"] > high:
         if result["encoder"] != PIXELS:
             remedy += "; cpc-tf classify on this encoder calibrates them on all labels"
-        lines.append(f"note: these probabilities are too high; go by the scores above. {remedy}")
+        lines.append(f"note: these probabilities are too high; rely on the scores above. {remedy}")
     return lines
 
 
@@ -200,7 +201,10 @@ def prepare(
         print(line, flush=True)
     encoder = load_encoder(config, strategy)
     if config.augment.policy.always_grey:
-        print(f"--augment={config.augment.title}: images are grey, in the test, too", flush=True)
+        print(
+            f"--augment={config.augment.title}: all images are made grey, also in the test",
+            flush=True,
+        )
     else:
         warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
     inputs = Inputs(
@@ -223,7 +227,7 @@ def _run(
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)
     with fetching(*phases.inputs.sources, *filter(None, [phases.inputs.unlabelled])):
         if not phases.inputs.held_out:
-            print("nothing is held out: settings and lengths as given", flush=True)
+            print("no labels are held out: settings and lengths are used as given", flush=True)
             selection = as_given(config)._replace(finetune_steps=fine_tuning(config))
         else:
             selection = select(config, phases)
@@ -315,7 +319,7 @@ def _on_chosen(
         trial = next(number for number, record in enumerate(records) if record["chosen"])
         # Trained before, only restored.
         begin = phases.first(in_folder(config, SEARCH, first, str(trial)), "fit")
-        print("with the held-out labels, too, from there on:", flush=True)
+        print("training goes on from the chosen trial, with the held-out labels, too:", flush=True)
     return phases.first(in_folder(config, first), "chosen", length, begin)
 
 
@@ -342,7 +346,7 @@ def _refit(workdir: Workdir, result: dict[str, Any], phases: ClassifierPhases) -
         more = phases.inputs.count / before.count
     count = phases.inputs.count
     views = phases.inputs.config.sgd.cached_views
-    print(f"refit: on all {count} labels, those of the test too", flush=True)
+    print(f"refit: on all {count} labels, including those of the test", flush=True)
     steps = {}
     with fetching(*phases.inputs.sources, *filter(None, [phases.inputs.unlabelled])):
         for name in chosen:

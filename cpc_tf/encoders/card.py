@@ -188,12 +188,12 @@ class Training:
         """Inverse of `to_json`. Raises ConfigError that begins with the key that is wrong."""
         for name, value in values.items():
             if name not in _RULES:
-                raise ConfigError(f"{_shown(name)} is no key of it")
+                raise ConfigError(f"unknown key {_shown(name)}")
             if not _RULES[name](value):
                 raise ConfigError(f"'{name}' is {_shown(value)}")
         needed = "label_fraction" if "num_train_labels" in values else "objective"
         if needed not in values:
-            raise ConfigError(f"no key '{needed}' in it")
+            raise ConfigError(f"the key '{needed}' is missing")
         arguments = {field.name: values.get(field.name) for field in dataclasses.fields(cls)}
         before = arguments.pop("began_as")
         return cls(**arguments, began_as=None if before is None else cls.from_json(before))
@@ -246,10 +246,10 @@ class EncoderCard:
     def from_json(cls, values: Any) -> EncoderCard:
         """Inverse of `to_json`. Raises ConfigError that begins with the key that is wrong."""
         if not isinstance(values, dict):
-            raise ConfigError("no keys in it")
+            raise ConfigError("not an object with keys")
         for name in ("encoder", "geometry"):
             if name not in values:
-                raise ConfigError(f"no key '{name}' in it")
+                raise ConfigError(f"the key '{name}' is missing")
         training = Training.from_json(values)  # checks all keys
         optional = {
             name: values[name]
@@ -369,7 +369,7 @@ def refuse_several(text: str) -> None:
         raise ConfigError(
             "encoder",
             shown(text),
-            "names several encoders, which classify, label and embed alone take; name one",
+            "names several encoders, which only cpc-tf classify, label and embed accept; name one",
         )
 
 

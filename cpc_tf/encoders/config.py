@@ -58,5 +58,5 @@ class EncoderConfig(Settings):
             raise ConfigError(
                 "output_stack",
                 self.output_stack,
-                f"--encoder={self.encoder} has {entry.stacks} stacks",
+                f"--encoder={self.encoder} has only {entry.stacks} stacks",
             )

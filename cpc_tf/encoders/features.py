@@ -160,8 +160,8 @@ class Encoder:
         features = self._compiled(images).numpy()
         if not np.isfinite(features).all():
             raise ConfigError(
-                "the encoder gives features that are not finite; another --encoder or --endpoint"
-                " may do"
+                "the encoder gives features that are not finite; try another --encoder or"
+                " --endpoint"
             )
         return features
 
@@ -267,8 +267,8 @@ class Encoder:
         """
         if self.card is None:
             raise ConfigError(
-                f"{self.path}: a third-party module, which has no patches; features() has its"
-                " output"
+                f"{self.path}: a third-party module, which has no patches; features() returns"
+                " its output"
             )
         images = files.find(pictures)
         grids = self._steps(images, lambda prepared: self._grids(prepared).numpy())
@@ -350,9 +350,7 @@ def _named(path: str) -> EncoderName:
     """
     name = EncoderName.parse(path)
     if name.kind == NEW:
-        raise ConfigError(
-            f"--encoder={path}: name a TF-Hub module; there is no network of that name to make here"
-        )
+        raise ConfigError(f"--encoder={path}: must be a TF-Hub module; no new network is made here")
     for kind in ("classifier", "detector"):
         card = os.path.join(name.module, f"{kind}.json")
         if name.module and "://" not in name.module and tf.io.gfile.exists(card):

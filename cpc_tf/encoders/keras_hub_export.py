@@ -106,7 +106,7 @@ class Encoder:
         names = [name for name, shape in shapes.items() if len(shape) == 4 and shape[3] == 3]
         if len(names) != 1 or (len(shapes) > 1 and not self._embed):
             takes = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            raise Unsuitable(f"it takes {takes}, so it is no encoder of images alone")
+            raise Unsuitable(f"it takes {takes}, so it is not an encoder of images alone")
         (self._input,) = names
         self.images = tf.TensorSpec([None, *shapes[self._input][1:]], tf.float32, name="images")
 

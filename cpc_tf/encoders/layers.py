@@ -1,4 +1,4 @@
-"""Layers of encoders: convolutions, max-pooling and norms, which our C++ operations make faster in
+"""Layers of encoders: convolutions, max-pooling and norms, which the C++ operations make faster in
 training on CPUs.
 
 Layer norm over (H, W, C) is the default, as batch norm lets patches see each other. Section 4.1:

@@ -239,8 +239,8 @@ def load_patch_encoder(
         raise ConfigError(
             "encoder",
             text,
-            "there is no --backbone here; --encoder=random:MODULE is the untrained copy of a"
-            " module",
+            "needs --backbone, which this command lacks; use --encoder=random:MODULE, the"
+            " untrained copy of a module",
         )
     keras.utils.set_random_seed(seed)
     card = _card(name, signature)
@@ -352,8 +352,8 @@ def load_feature_maps(
         raise ConfigError(
             "encoder",
             shown(text),
-            f"cannot be fine-tuned, since {third_party.why_untrainable(encoder)}; train on it as it"
-            f" is ({frozen_by})",
+            f"cannot be fine-tuned, since {third_party.why_untrainable(encoder)}; use it"
+            f" frozen ({frozen_by})",
         )
     if xla and not isinstance(encoder, Network):
         train = functools.partial(loaded, training=True)
@@ -370,13 +370,13 @@ def _card(name: EncoderName, signature: str) -> EncoderCard | None:
         raise ConfigError(
             "signature",
             signature,
-            f"is for third-party modules, not for --encoder={shown(name.text)}",
+            f"is only for third-party modules, not for --encoder={shown(name.text)}; leave it out",
         )
     if card and name.pixels:
         raise ConfigError(
             "encoder",
             shown(name.text),
-            f"is one of ours, which takes [0, 1]; leave out {name.pixels}:",
+            f"is a module of cpc-tf, which takes [0, 1]; leave out {name.pixels}:",
         )
     return card
 
@@ -450,8 +450,8 @@ def take_values(network: Network, values: Sequence[np.ndarray | tf.Variable], te
         raise ConfigError(
             "encoder",
             shown(text),
-            f"its encoder.json is of another network: {len(network.variables)} variables "
-            f"there, {len(values)} in the module, or other shapes",
+            f"its encoder.json is for another network: {len(network.variables)} variables"
+            f" there, {len(values)} in the module, or other shapes",
         )
     for variable, value in zip(network.variables, values):
         variable.assign(value)

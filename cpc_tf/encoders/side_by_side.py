@@ -175,7 +175,7 @@ def _called(encoder: Encoder) -> str:
 def open_encoders(
     text: str | os.PathLike[str], seed: int = 0, image_size: int = 0, endpoint: str = ""
 ) -> list[Encoder]:
-    """Opens each of the encoders that a value of --encoder names, with commas between them.
+    """Opens each of the encoders that a value of --encoder names, separated by commas.
 
     Args:
       text: the value.
@@ -208,7 +208,7 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
 
     Args:
       path: directory of the module, or the name of one that comes with the code, such as
-        'imagenette_128px'; of several, with commas between them, the features are side by side.
+        'imagenette_128px'; of several, separated by commas, the features are side by side.
 
     Raises:
       ConfigError: there is no such module.

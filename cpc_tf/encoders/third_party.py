@@ -87,7 +87,9 @@ def open_encoder(
     if endpoint == LATENTS:
         if not hasattr(module, "patched"):
             raise ConfigError(
-                flag, LATENTS, f"--encoder={text} is no module of ours, it has no patch grid"
+                flag,
+                LATENTS,
+                f"--encoder={text} is not a module of cpc-tf, so it has no patch grid",
             )
         return _as_layer(module.patched, text, trainable, side)
     if endpoint:
@@ -140,11 +142,11 @@ class Signature(keras.layers.Layer):
             shapes = ", ".join(
                 f"{key} {spec.dtype.name} {spec.shape}" for key, spec in inputs.items()
             )
-            raise ConfigError(f"{subject} {shapes}, no batch of images [B, H, W, 3]")
+            raise ConfigError(f"{subject} {shapes}, not a batch of images [B, H, W, 3]")
         _check_side(spec.shape, side, subject)
         if not spec.dtype.is_floating and (pixels or UNIT) != "0..255":
             raise ConfigError(
-                f"{subject} {spec.dtype.name}, whole numbers: --encoder=0..255:{shown(text)}"
+                f"{subject} {spec.dtype.name}, whole numbers; use --encoder=0..255:{shown(text)}"
             )
         super().__init__(name=signature, trainable=False)
         self.resolved_object = module
@@ -160,7 +162,7 @@ class Signature(keras.layers.Layer):
             raise ConfigError(
                 flag,
                 endpoint,
-                f"--encoder={shown(self._text)} is no module of TF1 format; name one of its"
+                f"--encoder={shown(self._text)} is not a module of TF1 format; name one of its"
                 " outputs",
             )
         images = function.inputs[0]
@@ -284,7 +286,7 @@ def check_endpoint(outputs: Any, endpoint: str, text: str, flag: str, vectors: b
             raise ConfigError(
                 flag,
                 endpoint,
-                f"--encoder={text} has one output, without a name; --{flag}=feature_map is that",
+                f"--encoder={text} has one output, without a name; use --{flag}=feature_map",
             )
         outputs = {endpoint: outputs}
     wanted, ranks = ("feature maps or vectors", (2, 4)) if vectors else ("feature maps", (4,))

@@ -32,14 +32,14 @@ class LabelConfig(Settings):
     )
     encoder: str = setting(
         DEFAULT,
-        f"Encoder whose features tell images apart: {MODULE}; or 'pixels'; several with commas"
-        " between them: the labels so far choose one, or all side by side",
+        f"Encoder whose features tell images apart: {MODULE}; or 'pixels'; several separated"
+        " by commas: the labels so far choose one, or all side by side",
     )
     multi_label: bool = setting(False, "Whether an image may have several classes, or none of them")
     image_size: int = side(
         0,
-        "Side of the images for a network of Keras (0: its own) or a third-party module (0: 224);"
-        " ours come with their own sizes",
+        "Side of the images for a network of Keras (0: its own) or a third-party module (0:"
+        " 224); modules of cpc-tf have their own sizes",
         minimum=0,
     )
     batch_size: int = count(64, "Images encoded at a time", unit="images", maximum=10_000)

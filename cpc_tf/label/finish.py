@@ -30,7 +30,7 @@ def commands(
     workdir = f"--workdir={run}/classify"
     output = f"--output={run}/predictions.csv"
     lines = {
-        "Train a classifier, measure it, and say what is on all images": [
+        "Train a classifier, measure its accuracy, and classify all images": [
             *(
                 "classify",
                 *data,
@@ -40,7 +40,7 @@ def commands(
                 output,
             )
         ],
-        "Say what is on other images": [
+        "Classify other images": [
             *(
                 "predict",
                 f"--model={run}/classify/classifier",
@@ -58,12 +58,13 @@ def commands(
     ]
     if is_measured:
         remarks.append(
-            "The accuracy above is of those drawn at random, which alone represent the folder."
+            "The accuracy above is measured on those drawn at random: only they"
+            " represent the folder."
         )
     else:
         remarks.append(
-            "Too few were to say how good the classifier is: label some more, or try it on other"
-            " images."
+            "Too few of those drawn at random have a label to measure the accuracy: label"
+            " some more, or test the classifier on other images."
         )
     if len(classes) < 2:
         remarks = ["A classifier needs images of at least two classes."]

@@ -31,7 +31,7 @@ async function call(path, body) {
   const headers = { "Content-Type": "application/json" };
   const post = body && { method: "POST", headers, body: JSON.stringify({ page: PAGE, ...body }) };
   const answer = await fetch(path, post).catch(() => {
-    throw new Error("The server does not answer: is cpc-tf label still running? What is on this page stays.");
+    throw new Error("The server does not answer: is cpc-tf label still running? This page keeps what it shows.");
   });
   const said = await answer.json().catch(() => ({}));
   if (answer.ok) return said;
@@ -291,7 +291,7 @@ async function step(how) {
   const pictures = await look((said?.changed ?? []).filter((index, place) => pictureOf.has(index) || place < BATCH));
   if (view !== "label" || !pictures.length || pictures.some((picture) => toLabel.tileOf.has(picture))) return;
   batch = pictures.slice(0, BATCH);
-  why = how === "undo" ? "Undone" : "Done again";
+  why = how === "undo" ? "Undone" : "Redone";
   history.replaceState(null, "", "#label");
   await route();
 }
@@ -342,7 +342,7 @@ function enter() {
   const isNew = view === "label" && !loading && !origin && asked !== batch && batch.length && batch.every(({ by }) => !by);
   if (!isNew) return onward();
   asked = batch;
-  say("No image here has a label yet: Enter once more passes over them");
+  say("No image here has a label yet: press Enter again to skip them");
 }
 
 function onward() {
@@ -386,8 +386,8 @@ async function showSurest() {
   const name = $("sure-class").value;
   const { pictures } = name ? await ask(`surest?class=${encodeURIComponent(name)}&count=${BATCH}`) : { pictures: [] };
   surest.show(remember(pictures), ({ likely }) => likely);
-  const some = pictures.some(({ likely }) => likely) ? "Selected are those that are as sure as guesses of which nine in ten were right." :
-    "None is selected: so far no guesses are so sure that nine in ten of them would be right.";
+  const some = pictures.some(({ likely }) => likely) ? "Selected are those with a confidence at which nine in ten guesses were right." :
+    "None is selected: at no confidence were nine in ten guesses right so far.";
   text("sure", pictures.length ? `Guesses, the most confident first. ${some} Click to change that, then accept: they stay marked as accepted guesses.` :
     name ? `No image without a label is guessed to be ${name}.` : "There is no class yet.");
   tell();
@@ -551,7 +551,7 @@ function update(said) {
   text("folder", folder);
   text("count", `${labelled.toLocaleString("en")} of ${pictures.toLocaleString("en")} labelled` +
     (accepted ? `, ${accepted.toLocaleString("en")} accepted` : ""));
-  const told = figures ? [figures.sentence, figures.forecast].filter(Boolean).join("; ") : "How good the guesses are is told after some labels";
+  const told = figures ? [figures.sentence, figures.forecast].filter(Boolean).join("; ") : "The accuracy of the guesses is shown after some labels";
   text("figures", `${told}.${state.pending ? " Computing …" : ""}`);
   [$("undo").disabled, $("redo").disabled] = [!state.undo, !state.redo];
   text("remarks", remarks.join("\n"));

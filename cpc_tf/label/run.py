@@ -52,7 +52,7 @@ def main(config: LabelConfig) -> None:
             f"on your own machine: ssh -N -L {server.port}:127.0.0.1:{server.port}"
             f" {socket.gethostname()}"
         )
-    tell("Ctrl+C ends; each label is in the table at once")
+    tell("Ctrl+C stops the program; each label is saved at once")
     if config.browser and not remote:
         webbrowser.open(address)
     server.run()

@@ -101,9 +101,9 @@ class Page:
         # is open beside this.
         host = request.headers.get("Host", "")
         if not _HERE.fullmatch(host):
-            raise Refused(403, "this page is at 127.0.0.1")
+            raise Refused(403, "open this page at 127.0.0.1")
         if request.headers.get("Origin", f"http://{host}") != f"http://{host}":
-            raise Refused(403, "a request from another page")
+            raise Refused(403, "requests from other pages are refused")
         token, _, path = request.path.lstrip("/").partition("/")
         if not hmac.compare_digest(token.encode(), self.token.encode()):
             raise Refused(403, "open the address that cpc-tf label printed")

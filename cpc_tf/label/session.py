@@ -382,11 +382,11 @@ class Session:
         try:
             changed = self.table.refresh()
         except ConfigError as error:
-            self._remarks = [f"another program wrote what is not read: {error}"]
+            self._remarks = [f"another program changed the table, which cannot be read: {error}"]
             raise
         if changed:
             self._remarks = [
-                f"{self.config.labels} was changed by another program; what it wrote is shown"
+                f"{self.config.labels} was changed by another program; its changes are shown"
             ]
             self._renew()
 
@@ -418,7 +418,7 @@ class Session:
         for name in self.table.classes:
             if (other := first.setdefault(names.key(name), name)) != name:
                 pair = f"{names.quoted(other, name)} and {names.quoted(name, other)}"
-                yield f"{pair} are one class for the tasks; rename one to join them"
+                yield f"{pair} are read as one class; rename one to join them"
 
     def _spelled(self, name: str, classes: Sequence[str]) -> str:
         """Returns the class among these that the tasks would take for the same as `name`; `name` if

@@ -203,8 +203,7 @@ def check_classes(classes: set[str]) -> None:
             )
         if name.casefold() == NO_CLASS or names.is_unlabelled(name) or names.is_nothing(name):
             raise ConfigError(
-                f"the class {shown(name)}: the tasks take this name for no label; choose"
-                " another one"
+                f"the class {shown(name)}: this name is read as no label; choose another one"
             )
     if pair := labels.joined(classes):
         raise ConfigError(

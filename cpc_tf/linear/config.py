@@ -32,16 +32,16 @@ class ProbeConfig(Settings):
 
     encoder: str = setting(
         "",
-        f"Encoder to classify on: {MODULE}; 'random:MODULE': the untrained copy of one of our"
-        " modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. A third-party"
-        " one may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:',"
-        " 'caffe:'",
+        f"Encoder to classify on: {MODULE}; 'random:MODULE': the untrained copy of a module of"
+        " cpc-tf; 'graph:MODULE': such a module as its SavedModel; 'pixels': none. A"
+        " third-party one may have its range of pixels before it, as '-1..1:MODULE'; also"
+        " '0..255:', 'torch:', 'caffe:'",
         path=True,
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     signature: str = setting(
-        "", "Signature of a third-party SavedModel, as 'encode'; empty: its call"
+        "", "Signature of a third-party SavedModel, such as 'encode'; empty: its call"
     )
     endpoint: str = setting(
         "", "Output of the encoder, pooled if it is a map; empty: its default output"
@@ -62,7 +62,7 @@ class ProbeConfig(Settings):
     )
     drop_steps: str = setting(
         "",
-        "Steps, e.g. 50000,75000, from each of which on the rate is a tenth of what it was",
+        "Steps, e.g. 50000,75000, at each of which the rate drops to a tenth",
         listed=int,
         above=0,
         maximum=MOST,

@@ -78,7 +78,7 @@ def linear(config: LinearConfig) -> dict[str, Any]:
                 flush=True,
             )
         if augmentation.policy.always_grey:
-            print("images are grey, in the test, too", flush=True)
+            print("all images are made grey, also in the test", flush=True)
     settings_of = classifiers(config)
     if finished := _finished(config, settings_of, data):
         if chief:
@@ -332,7 +332,7 @@ def augment_of(config: LinearConfig) -> AugmentConfig:
     training = EncoderName.parse(name).card(instead).training
     if training.augment is None:
         raise ConfigError(
-            "encoder", name, f"its encoder.json does not tell the augmentation; {instead}"
+            "encoder", name, f"its encoder.json does not record the augmentation; {instead}"
         )
     return AugmentConfig(training.augment, training.augment_changes or "", engine)
 

@@ -318,8 +318,8 @@ def check_groups(flag: str, group: int, batch_size: int, replicas: int) -> None:
         raise ConfigError(
             flag,
             group,
-            f"--batch_size={batch_size} cannot be divided into groups of so many; "
-            f"{', '.join(map(str, fitting))} would do",
+            f"--batch_size={batch_size} cannot be divided into groups of this size;"
+            f" {', '.join(map(str, fitting))} would do",
         )
     if rows % group and group % rows:
         raise ConfigError(

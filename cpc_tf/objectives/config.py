@@ -47,8 +47,8 @@ class ObjectiveSettings(Settings):
                 raise ConfigError(
                     flag,
                     images,
-                    f"{self.TITLE} learns from differences between images; take {self.FEWEST} or"
-                    " more",
+                    f"{self.TITLE} learns from differences between images; use {self.FEWEST}"
+                    " or more",
                 )
 
     def check_encoder(self, encoder: str) -> None:

@@ -137,8 +137,8 @@ class PretrainConfig(Settings):
     )
     rung: str = setting(
         "",
-        "Name of this training as a step of a ladder, as '3_bu': the report shows such encoders in"
-        " order, apart",
+        "Name of this training as a step of a ladder, such as '3_bu': the report shows such"
+        " encoders in order, apart",
         detail=True,
     )
     data: PicturesConfig = PicturesConfig()
@@ -186,7 +186,9 @@ class PretrainConfig(Settings):
         chosen.check_batch(self.training.batch_size, group)
         if chosen.NEEDS and self.augment.policy.always_grey:
             raise ConfigError(
-                "augment", self.augment.title, f"leaves no colours for {chosen.TITLE}; take none"
+                "augment",
+                self.augment.title,
+                f"removes the colours, which {chosen.TITLE} needs; use --augment=none",
             )
         if group and not chosen.NEGATIVES:
             raise ConfigError(
@@ -200,9 +202,9 @@ class PretrainConfig(Settings):
             raise ConfigError(
                 "norm_images",
                 images,
-                f"groups what batch norm takes statistics of, the patches of images; --norm={norm}"
-                f" and --objective={self.objective.objective} have no such statistics; leave it"
-                " at 0",
+                "groups the images over whose patches batch norm takes statistics;"
+                f" --norm={norm} with --objective={self.objective.objective} has no such"
+                " statistics; leave it at 0",
             )
 
     @property

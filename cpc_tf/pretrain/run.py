@@ -74,7 +74,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
             )
     can_probe = monitor.probe_every and probed and probed.class_names and not probed.multi_label
     if monitor.probe_every and not can_probe:
-        needed = "one label an image" if probed and probed.multi_label else "labels"
+        needed = "one label per image" if probed and probed.multi_label else "labels"
         notes.append(
             f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}"
         )

@@ -61,8 +61,8 @@ class Pretraining(Trainee):
             raise ConfigError(
                 "accumulate",
                 parts,
-                f"--objective={kind.NAME} would compare images of several parts, which a sum"
-                " cannot; leave it out, or take a --negative_images that divides"
+                f"--objective={kind.NAME} compares images of different parts, which summed"
+                " gradients cannot do; leave it out, or use a --negative_images that divides"
                 f" {self.rows // parts}, the images of a part",
             )
         with strategy.scope():
@@ -230,8 +230,8 @@ def _refuse_replicas(
         raise ConfigError(
             "strategy",
             flag,
-            f"each of the {replicas} devices would compute its own {of_each}, and train another "
-            "objective than one device does; take --strategy=single",
+            f"each of the {replicas} devices would compute its own {of_each}, which is another"
+            " objective than on one device; use --strategy=single",
         )
 
 
@@ -282,7 +282,7 @@ def initialize(encoder: Network, module: str) -> None:
             raise ConfigError(
                 "encoder",
                 module,
-                "it learned from labels, and pre-training is without; name one that did not",
+                "it learned from labels, which pre-training does not use; name one that did not",
             )
         for field in dataclasses.fields(EncoderConfig):
             there = getattr(card.encoder, field.name)
@@ -291,7 +291,8 @@ def initialize(encoder: Network, module: str) -> None:
                 raise ConfigError(
                     "encoder",
                     module,
-                    f"it has --{field.name}={there}, this run --{field.name}={here}",
+                    f"it has --{field.name}={there}, and this run has"
+                    f" --{field.name}={here}; use the same",
                 )
         take_values(encoder, saved_values(directory, module), module)
     restore_kernel_norms(encoder)

@@ -16,7 +16,7 @@ from cpc_tf.report.runs import Run
 
 # Subjects to which several tasks contribute.
 CLASSES = ("classes", "Class by class")
-ALIKE = ("alike", "What it finds alike")
+ALIKE = ("alike", "What it finds similar")
 TRAINING = ("training", "How the training went")
 
 

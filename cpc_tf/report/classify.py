@@ -34,7 +34,8 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         for m in each.by(_labels).values()
     ]
     folds = (
-        "By cross-validation: each labelled image is named by a classifier that has not seen it."
+        "By cross-validation: each labelled image is classified by a classifier that"
+        " has not seen it."
     )
     beside = [TableBlock("classify", "Classifiers on frozen features", rows, folds)]
     measured = [run for run in runs if _curve(run)]

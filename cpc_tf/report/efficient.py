@@ -44,12 +44,14 @@ TRIED = {
 }
 COMPARED = "Shorter runs and runs of other settings have their own rows."
 GAIN = (
-    "Gain: how many times as many labels it takes from pixels to be right as often, interpolated in"
-    " their logarithm; only for runs that are known to be as long as the preset's."
+    "Gain: how many times as many labels a classifier on pixels needs to be right as often,"
+    " interpolated in their logarithm; only for runs that are known to be as long as the"
+    " preset's."
 )
 SEARCHED = (
-    "Chosen on labels held out of the training set. 0 steps: no fine-tuning was better. Drop: the"
-    " steps after which the rate was a tenth of what it was, at a plateau. All trials: report.json."
+    "Chosen on labels held out of the training set. 0 steps: the classifier was better"
+    " without fine-tuning. Drop: the steps after which the rate dropped to a tenth, at a"
+    " plateau. All trials: report.json."
 )
 
 Curve = dict[float, ComparedMethod]

@@ -31,8 +31,8 @@ from cpc_tf.report.runs import Run, own_preset, remarks, shorter
 NEEDS = ("num_classes", "top1")
 IN_COLOUR = "top1_in_colour"
 IN_COLOUR_NOTE = (
-    "An encoder that saw one channel at a time is tested so; beside that stands the test on images"
-    " in colour, which neither it nor its classifier saw."
+    "An encoder that saw one channel at a time is tested in the same way. Beside that is the"
+    " test on images in colour, which neither it nor its classifier saw."
 )
 SHARES = {"top1": "Right (top-1), %", "top5": "Among its first five (top-5), %"}
 MILLIONS = "Weights, millions"
@@ -95,7 +95,7 @@ def _table(compared: Sequence[ComparedMethod]) -> TableBlock:
         is_told = not method.runs[0].identity.parameters or method.architecture in method.title
         title = method.title if is_told else f"{method.title} - {method.architecture}"
         rows.append({"Method": title, **_scores(method)})
-    about = "A linear classifier on the features of an encoder that stays as it is."
+    about = "A linear classifier on the features of a frozen encoder."
     note = f"{about} {notes(rows)}".rstrip()
     chance = {"Method": "chance", "source": "aside"}
     for metric, answers in {"top1": 1, "top5": 5}.items():
@@ -123,7 +123,7 @@ def ladder(runs: Sequence[Run]) -> list[Block]:
     for rung, method in steps:
         about = {"Rung": rung, "Method": method.title, "Network": method.architecture}
         rows.append({**about, **_scores(method)})
-    about = "Linear classifiers on encoders that each change one thing of the one above."
+    about = "Linear classifiers on encoders that each differ in one setting from the one above."
     about += f" {IN_COLOUR_NOTE}" if any(IN_COLOUR in run for run in runs) else ""
     note = f"{about} {notes(rows)}".rstrip()
     first = {rung: method for rung, method in reversed(steps)}
@@ -194,7 +194,7 @@ def multi_label(
         scores = {title: point.spread(name) for name, title in SEVERAL_METRICS.items()}
         rows.append({**about, "Test images": point.runs[0].get("tested"), **scores})
     note = f"{measured.capitalize()}. {SEVERAL_NOTE}"
-    scores = TableBlock(f"several-{kind}", f"Several labels an image: {title}", rows, note)
+    scores = TableBlock(f"several-{kind}", f"Several labels per image: {title}", rows, note)
     best = max(points, key=lambda point: point.spread("map").mean)
     what = f"multi-label, {title}, {best.labels:,} labelled images, mAP"
     finding = Finding(what, {best.title: str(best.spread("map"))}, "", measured)
@@ -202,7 +202,7 @@ def multi_label(
         Part(
             15,
             "several",
-            "Several labels an image",
+            "Several labels per image",
             [folded_alone(scores, len(points))],
             [finding],
         )

@@ -43,9 +43,9 @@ PATCHES_ALT = (
     "An image, its patch grid, augmented draws of it, and each operation that was used, alone."
 )
 NOTE = (
-    "On training images, at the end of each run; the nearest-neighbour probe is on the images of"
-    " --probe_split. Losses of runs with another batch, grid or number of directions do not"
-    " compare, bounds do. docs/reliability.md says what is healthy."
+    "On training images, at the end of each run; the nearest-neighbour probe is on the images"
+    " of --probe_split. Losses of runs that differ in batch size, grid or number of directions"
+    " cannot be compared, but bounds can. docs/reliability.md says what is healthy."
 )
 
 

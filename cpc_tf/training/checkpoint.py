@@ -87,7 +87,7 @@ class Checkpoints:
                 if isinstance(error, tf.errors.OpError) and error.error_code not in _DAMAGE:
                     raise
                 logging.warning(
-                    "checkpoint %s is damaged (%s): passed over", self.path(step), reason(error)
+                    "checkpoint %s is damaged (%s) and is skipped", self.path(step), reason(error)
                 )
         return None
 
@@ -99,7 +99,7 @@ class Checkpoints:
           preferred: steps to try before all others.
 
         Raises:
-          ConfigError: no checkpoint is whole, or the newest is of another network or version.
+          ConfigError: no checkpoint is whole, or the newest is for another network or version.
         """
         steps = sorted(self.steps(), key=lambda step: (step in preferred, step), reverse=True)
         restored = self.read_first(steps, self._read)
@@ -120,9 +120,9 @@ class Checkpoints:
             self.state.read(self.path(step)).assert_existing_objects_matched()
         except (AssertionError, ValueError) as error:
             raise ConfigError(
-                f"{self._where}: its checkpoint of step {step} is of another network, or was"
+                f"{self._where}: its checkpoint of step {step} is for another network, or was"
                 " written by another version of cpc_tf; finish that run with the version that"
-                " began it, or take another --workdir"
+                " began it, or use another --workdir"
             ) from error
 
     def drop_unfinished(self) -> None:

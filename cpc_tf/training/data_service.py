@@ -84,8 +84,8 @@ def explained(address: str) -> Iterator[None]:
             ) from error
         if "Op type not registered 'Cpc" in str(error):
             raise ConfigError(
-                f"{flag}: its worker has not loaded our C++ operations; load them there as "
-                "docs/scale.md shows, or take --augment_engine=reference"
+                f"{flag}: its worker has not loaded the C++ operations; load them there as"
+                " docs/scale.md shows, or take --augment_engine=reference"
             ) from error
         raise
 

@@ -76,8 +76,8 @@ def keep_data(
         raise ConfigError(
             "workdir",
             workdir.path,
-            f"{state} with other data: {'; '.join(changes)}; put the data back as they were, "
-            "or take another --workdir for the data as they are now",
+            f"{state} with other data: {'; '.join(changes)}; put the data back as they were,"
+            " or use another --workdir for the data as they are now",
         )
     if {**before, **now} != before:
         content = json.dumps({**before, **now}).encode()
@@ -105,7 +105,7 @@ def keep_intensity_range(workdir: Workdir, range_now: tuple[float, float] | None
             workdir.path,
             f"the run began with {_range_text(before)} as the values of 16-bit images, and the"
             f" files of --dataset now give {_range_text(range_now)}; put the files back as they"
-            " were, or take another --workdir",
+            " were, or use another --workdir",
         )
 
 

@@ -50,8 +50,8 @@ def rows_of(strategy: tf.distribute.Strategy, batch_size: int, numerics: Numeric
         raise ConfigError(
             "accumulate",
             parts,
-            f"the {rows} images that a device has of --batch_size={batch_size} cannot "
-            f"be divided into so many parts; {', '.join(map(str, fitting))} would do",
+            f"the {rows} images that a device has of --batch_size={batch_size} cannot be"
+            f" divided into this many parts; {', '.join(map(str, fitting))} would do",
         )
     return rows
 
@@ -159,8 +159,8 @@ class Trainee(tf.Module, abc.ABC):
             raise ConfigError(
                 "accumulate",
                 self.numerics.accumulate,
-                f"{of_whole_batch} are of all images of a step, which cannot be computed part by"
-                " part; leave it out",
+                f"{of_whole_batch} need all images of a step at once, and cannot be computed"
+                " part by part; leave it out",
             )
         self.compile_gradients(self._accumulated, exchanges=bool(of_whole_batch))
         if self.exchanges and self._xla:

@@ -119,15 +119,15 @@ class Workdir:
                 raise ConfigError(
                     name,
                     now,
-                    f"--workdir={self.path} holds a run with --{name}={before}{more}; take another"
-                    " --workdir, or the same settings to resume it",
+                    f"--workdir={self.path} holds a run with --{name}={before}{more}; use"
+                    " another --workdir, or the same settings to resume it",
                 )
         elif Checkpoints(self.path).steps():
             raise ConfigError(
                 "workdir",
                 self.path,
-                "has checkpoints but no run.flags, which identify the run; take another "
-                "--workdir, or put its run.flags back",
+                "has checkpoints but no run.flags, which identify the run; use another"
+                " --workdir, or put its run.flags back",
             )
 
     def _refuse_another_task(self) -> None:
@@ -135,7 +135,7 @@ class Workdir:
         task = read_json(path).get("task") if tf.io.gfile.exists(path) else self._task
         if task != self._task:
             raise ConfigError(
-                "workdir", self.path, f"holds a run of cpc-tf {task}; take another --workdir"
+                "workdir", self.path, f"holds a run of cpc-tf {task}; use another --workdir"
             )
 
     def file(self, name: str) -> str:
@@ -223,8 +223,8 @@ class Workdir:
                 before = read_json(self.file("run.json"))
         if before.get("tensorflow", tf.__version__) != tf.__version__:
             warn_once(
-                f"this run was begun with TensorFlow {shown(before['tensorflow'])} and resumes with"
-                f" {tf.__version__}: its figures may differ slightly"
+                f"this run was started with TensorFlow {shown(before['tensorflow'])} and"
+                f" resumes with {tf.__version__}: its figures may differ slightly"
             )
         about = {
             "task": self._task,

@@ -115,8 +115,8 @@ def classify(
       labelled: a folder with a folder of images for each class; with `labels`, any folder.
       labels: a CSV file with the columns file and label, for images that are not sorted into
         folders. Images without a label help where labels are few.
-      encoder: as loaded, directory of its module, or name of a released one; several with commas
-        between them: cross-validation chooses. None: 'imagenette_128px'.
+      encoder: as loaded, directory of its module, or name of a released one; several separated by
+        commas: cross-validation chooses. None: 'imagenette_128px'.
       workdir: directory of the classifier.
       verbose: whether to print what the command prints.
       **settings: any setting of `cpc-tf classify --help`.
@@ -332,7 +332,7 @@ def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any
       config_class: a settings class.
       preset: its name; None: the defaults.
       values: setting -> value. None stands for the value of the preset. A list or tuple stands for
-        its elements with commas between them, see `settings.joined_names`.
+        its elements separated by commas, see `settings.joined_names`.
 
     Raises:
       ConfigError: there is no such preset or setting, or a value cannot work.

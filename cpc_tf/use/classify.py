@@ -1,5 +1,5 @@
-"""`cpc-tf classify`: a classifier from labelled images, checked as a module, and what is on new
-images.
+"""`cpc-tf classify`: a classifier from labelled images, checked as a module, and predictions of
+new images.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def classify(
         result = learn(config, workdir, tell)
         if workdir is None:
             tell(
-                "the classifier is not kept; --workdir=runs/mine/classify keeps it, and"
-                " --pictures=... uses it"
+                "the classifier was not saved; --workdir=runs/mine/classify saves it, and"
+                " --pictures=... classifies new images"
             )
             return result, []
         with waiting_for("checking the classifier as a module"):

@@ -49,8 +49,8 @@ class DataSummaryConfig(Settings):
     )
     encoder: str = setting(
         "",
-        "Module whose features tell which images of one split are nearly those of another; empty:"
-        " not looked for",
+        "Module whose features find images of one split that are nearly the same as those of"
+        " another; empty: they are not looked for",
         path=True,
     )
     data: PicturesConfig = PicturesConfig()
@@ -163,7 +163,7 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
         lines.append(f"nothing to classify: {found_classes.trouble}")
     if found_classes.doubtful:
         lines.append(
-            f"may be no classes: {', '.join(found_classes.doubtful)}; see --ambiguous_folders"
+            f"possibly not classes: {', '.join(found_classes.doubtful)}; see --ambiguous_folders"
         )
     if found_classes.names:
         lines += _uses(data)
@@ -210,7 +210,7 @@ def _uses(data: PicturesConfig) -> list[str]:
     try:
         # classify.
         count, name, bare = counted(whole, data.split)
-        more = f"; {bare} images without one are for self-training" if bare else ""
+        more = f"; {bare} images without a label are for self-training" if bare else ""
         lines.append(
             f"cpc-tf classify: all {count} labels of {name}, tested by cross-validation{more}"
         )
@@ -219,7 +219,7 @@ def _uses(data: PicturesConfig) -> list[str]:
         count, name, bare = counted(divided, data.split)
         with named_by("test_split"):
             tested, test, _ = counted(divided, "test")
-        more = f"; {bare} images without one are left out" if bare else ""
+        more = f"; {bare} images without a label are left out" if bare else ""
         lines.append(
             f"cpc-tf linear, efficient: {count} labels of {name}, tested on {tested} of"
             f" {test}{more}"
@@ -316,9 +316,16 @@ def _near_copies(
     kind_of = np.array([kinds.index(frozenset(split_of[rows[place]])) for place in places])
     pairs = repeats(normalized(np.concatenate(kept)), _NEAR, kind_of, apart)
     if not pairs:
-        return f"no image is nearly one of another split (cosine of their features below {_NEAR:g})"
+        return (
+            "no image is nearly the same as one of another split (cosine of their"
+            f" features below {_NEAR:g})"
+        )
     some = [f"{files[places[i]]} ({files[places[j]]}, {cosine:.2f})" for i, j, cosine in pairs[:3]]
-    be = "images are nearly ones" if len(pairs) > 1 else "image is nearly one"
+    be = (
+        "images are nearly the same as ones"
+        if len(pairs) > 1
+        else "image is nearly the same as one"
+    )
     return (
         f"{len(pairs)} {be} of another split (cosine of their features at least {_NEAR:g}), e.g."
         f" {', '.join(some)}"

@@ -158,7 +158,7 @@ def check(config: EmbedConfig) -> None:
             raise ConfigError(
                 "to_label_output",
                 config.to_label_output,
-                "is there, and not an empty table; choose another name (and name this one by"
+                "exists, and is not an empty table; choose another name (and give this one as"
                 " --labels if it has labels)",
             )
 

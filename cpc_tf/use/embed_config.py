@@ -30,8 +30,8 @@ class EmbedConfig(Settings):
 
     encoder: str = setting(
         "",
-        f"Encoder that turns images into features: {MODULE}; those of several, with commas between"
-        " them, are side by side, since nothing tells which are better",
+        f"Encoder that turns images into features: {MODULE}; those of several, separated by"
+        " commas, are concatenated, since nothing tells which are better",
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     pictures: str = setting(
@@ -43,8 +43,8 @@ class EmbedConfig(Settings):
     batch_size: int = count(64, "Images encoded at a time", unit="images", maximum=10_000)
     image_size: int = side(
         0,
-        "Side of the images for a network of Keras (0: its own) or a third-party module (0: 224);"
-        " ours come with their own sizes",
+        "Side of the images for a network of Keras (0: its own) or a third-party module (0:"
+        " 224); modules of cpc-tf have their own sizes",
         minimum=0,
     )
     map: str = setting("", "PNG to draw with similar images near each other; empty: none")
@@ -60,7 +60,9 @@ class EmbedConfig(Settings):
         " --to_label",
     )
     neighbours: str = setting(
-        "", "Images, as for --pictures, whose nearest ones --sheet shows; empty: none"
+        "",
+        "Images, in the forms that --pictures takes, whose nearest images --sheet"
+        " shows; empty: none",
     )
     sheet: str = setting("neighbours.png", "PNG that --neighbours draws")
     duplicates: str = setting(

@@ -373,7 +373,7 @@ def read_ids(path: str, files: Sequence[str], model: Model) -> Ids:
         images = [(_path(each["file_name"]), each["id"]) for each in content["images"]]
     except (KeyError, TypeError) as error:
         raise ConfigError(
-            f"--coco_ids={path}: is no COCO JSON with images and categories"
+            f"--coco_ids={path}: is not a COCO JSON file with images and categories"
         ) from error
     if absent := [name for name in model.class_names if name not in numbers]:
         raise ConfigError(
@@ -413,7 +413,7 @@ def _image_ids(path: str, images: Sequence[tuple[str, Any]], files: Sequence[str
     counts = collections.Counter(numbers)
     if twice := [file for file, number in zip(files, numbers) if counts[number] > 1]:
         raise ConfigError(
-            f"--coco_ids={path}: several images are one of its images: {listed(twice)}"
+            f"--coco_ids={path}: several images match the same image in it: {listed(twice)}"
         )
     return numbers
 

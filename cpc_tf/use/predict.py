@@ -125,8 +125,8 @@ def _predicted(
         progress.update(done)
         if progress.rate and time.monotonic() - last_told > _REPORT_EVERY:
             last_told = time.monotonic()
-            tell(f"{progress}  {progress.rate:.1f} pictures/s")
-    rate = f", {progress.rate:.1f} pictures/s" if progress.rate else ""
+            tell(f"{progress}  {progress.rate:.1f} images/s")
+    rate = f", {progress.rate:.1f} images/s" if progress.rate else ""
     tell(f"{len(files)} images in {duration(progress.seconds)}{rate}")
 
 

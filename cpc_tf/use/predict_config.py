@@ -1,4 +1,4 @@
-"""Predicts images with a classifier or a detector of `cpc-tf export`.
+"""Classifies images, or detects objects in them, with an exported model.
 
     cpc-tf predict --model=runs/photos/small/classifier --pictures=my_pictures \\
       --output=predictions.csv
@@ -43,8 +43,9 @@ class PredictConfig(Settings):
     )
     output: str = setting(
         "",
-        "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a detector"
-        " also .json (COCO) or a folder (a file an image, see --boxes_format); empty: none",
+        "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a"
+        " detector also .json (COCO) or a folder (one file per image, see --boxes_format);"
+        " empty: none",
     )
     sheet: str = setting(
         "", "PNG to draw with at most 60 images and what was predicted, the least sure first"
@@ -65,8 +66,8 @@ class PredictConfig(Settings):
     )
     coco_ids: str = setting(
         "",
-        "COCO JSON of the images, whose ids of images and categories --output=FILE.json takes, for"
-        " loadRes",
+        "COCO JSON file of the images, whose ids of images and categories --output=FILE.json takes,"
+        " for loadRes",
     )
     boxes_format: str = setting(
         VOC,

@@ -188,7 +188,7 @@ def main(_) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_enum("pictures_of", None, [*pictures.SETS], "the set of images", required=True)
-    flags.DEFINE_enum("labels", "plain", LABELS, "which labels there are")
+    flags.DEFINE_enum("labels", "plain", LABELS, "which labels the images have")
     flags.DEFINE_integer("draws", DRAWS, "draws of labels for each number")
     flags.DEFINE_string("pictures", Places().pictures, "folder of imagenette-224")
     flags.DEFINE_string("boxes", Places().boxes, "folder of bccd-voc")

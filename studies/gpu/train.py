@@ -102,7 +102,7 @@ class Step:
         wanted = float(expected["loss"])
         print(f"loss of one step: {found:.5f}, TensorFlow on a CPU {wanted:.5f}", flush=True)
         if abs(found - wanted) > MOST_APART * wanted:
-            raise SystemExit("the step is not TensorFlow's")
+            raise SystemExit("the loss of the step differs from TensorFlow's")
 
     def train(self, pictures: np.ndarray, steps: int, seconds: float) -> list[dict[str, float]]:
         """Trains; returns the records.

@@ -190,8 +190,7 @@ def carry_out(todo: Sequence[Step]) -> None:
         print(f"{number}/{len(todo)}: cpc-tf {shlex.join(step.words)}", flush=True)
         if status := run(step):
             sys.exit(
-                f"stopped at cpc-tf {step.task} (status {status}); the same command goes on from"
-                " there"
+                f"stopped at cpc-tf {step.task} (status {status}); run the same command to resume"
             )
 
 
@@ -263,7 +262,7 @@ def main(table: str, row: str, work: str, seeds: int, also: Sequence[str], dry_r
             raise ConfigError(
                 "also",
                 each,
-                "must be a flag, as --data_dir=/data, or one of a task, as"
+                "must be a flag, such as --data_dir=/data, or a flag of one task, such as"
                 " pretrain:--batch_size=256",
             )
     parts = (

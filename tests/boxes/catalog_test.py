@@ -159,9 +159,9 @@ PARTS = [
     ("Annotations/0.xml", os.mkfifo, r"\(no annotation\)"),
     ("Annotations/0.xml", b"\xff\xfe<\xd8", r"\(broken annotation, "),
     ("Annotations/0.xml", b'<?xml version="1.0" encoding="\a\n"?><a/>', r"\(broken annotation, "),
-    ("ImageSets", b"", "/ImageSets: is no folder"),
-    ("ImageSets", link_to_itself, "/ImageSets: is no folder"),
-    ("ImageSets/Main", b"", "/ImageSets/Main: is no folder"),
+    ("ImageSets", b"", "/ImageSets: is not a folder"),
+    ("ImageSets", link_to_itself, "/ImageSets: is not a folder"),
+    ("ImageSets/Main", b"", "/ImageSets/Main: is not a folder"),
     ("ImageSets/Main/train.txt", os.mkfifo, ""),  # no list
     ("ImageSets/Main/train.txt", b"0\n\xe9\xff\0\n", "no such image"),
     ("ImageSets/Main/train.txt", "0".encode("utf-16"), "no such image"),

@@ -179,8 +179,8 @@ def test_boxes_as_a_viewer_shows_them(source_of, warnings):
     assert batch["boxes"].shape == (8, 1, 4)
     (line,) = warnings
     assert (
-        "7 of 8 images are turned as their EXIF orientation says; boxes are places in the turned"
-        " image: " in line
+        "7 of 8 images are rotated by their EXIF orientation; boxes are read as coordinates in"
+        " the rotated image: " in line
     )
 
 
@@ -191,8 +191,8 @@ def test_stored_orientation_boxes_are_rotated_with_the_image(source_of, warnings
     )
     (line,) = [line for line in warnings if "they are stored in" in line]
     assert (
-        "4 of 8 images have annotations of the size they are stored in; their boxes are turned with"
-        " them" in line
+        "4 of 8 images have annotations of the size in which they are stored; their boxes are"
+        " rotated with them" in line
     )
     assert line.endswith("/5.jpg, JPEGImages/6.jpg, JPEGImages/7.jpg, JPEGImages/8.jpg")
 

@@ -42,7 +42,7 @@ def test_boxes_of_two_formats_are_refused(tmp_path):
     write_files(tmp_path, {"a.txt": b""})
     with pytest.raises(
         ConfigError,
-        match="^--boxes=.*: has 1 XML file .* and 1 text file .*; take one by .* --dataset=voc:",
+        match="^--boxes=.*: has 1 XML file .* and 1 text file .*; choose one .* --dataset=voc:",
     ):
         layout.format_of(str(tmp_path))
 

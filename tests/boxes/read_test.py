@@ -253,7 +253,7 @@ CASES = {
             "/voc: 1 images are left out, since they are not in JPEGImages: preview.png",
             f"/voc: 1 images {OTHERS}: JPEGImages/a.png",
             f"/voc: 1 annotations {OTHERS}: a.xml",
-            "/voc: 1 of 2 annotations have the name of no image and are left out: old/a",
+            "/voc: 1 of 2 annotations match no image by name and are left out: old/a",
         ],
     ),
     "annotations that say they belong to another image": Case(
@@ -266,9 +266,9 @@ CASES = {
         },
         {"train": [cats("000"), cats("001"), cats("002")]},
         [
-            "/voc: 1 of 4 annotations have the name of no image and are left out: gone",
+            "/voc: 1 of 4 annotations match no image by name and are left out: gone",
             (
-                "/voc: 1 of 4 annotations have the <filename> of another image; their own names"
+                "/voc: 1 of 4 annotations name another image in <filename>; the name of the XML"
                 " count: 000"
             ),
         ],
@@ -330,7 +330,7 @@ CASES = {
             "trainval.json": ONE_EACH.replace("[1, 2, 4, 4]", "[1, 2, 3, 3]", 1),
         },
         {"trainval": [cats("a"), ("b", *DOG)]},
-        ["1 of 2 images have other boxes in a JSON file before it, which count: a"],
+        ["1 of 2 images have different boxes in an earlier JSON file, which are used: a"],
     ),
     "images of one name but for the ending": Case(
         "coco",
@@ -365,7 +365,7 @@ CASES = {
         "coco",
         in_json(box(1), box(1, 90), box(1)),
         {"train": [("a", [OURS, OURS], ["cat", "dog"], [False, False])]},
-        ["/coco: 1 of 3 boxes are there a second time with the same class and count once: a"],
+        ["/coco: 1 of 3 boxes repeat another box of the same class and count once: a"],
     ),
     "images without objects in a table": Case(
         "csv",
@@ -437,7 +437,7 @@ CASES = {
         },
         {"train": [cats("a", 600)]},
         [
-            "1 of 2 annotations have the name of no image and are left out: gone",
+            "1 of 2 annotations match no image by name and are left out: gone",
             (
                 "6 of 609 boxes (0.985 %) have no class of the list or no four numbers from 0 to 1"
                 " and are left out; "
@@ -529,7 +529,7 @@ REFUSED = [
         (
             "voc",
             {**many(3), f"ImageSets/{path}": "000"},
-            f"/ImageSets/{path}: lists of splits are ImageSets/Main/NAME",
+            f"/ImageSets/{path}: lists of splits must be ImageSets/Main/NAME",
         )
         for path in ("test.txt", "Segmentation/test.txt", "Main/2007/test.txt")
     ),
@@ -537,7 +537,7 @@ REFUSED = [
     (
         "voc",
         FOLDER_OF_FOLDERS,
-        r"/VOC2007/ImageSets: lists .* at the top of PATH; --dataset=voc:.*/VOC2007$",
+        r"/VOC2007/ImageSets: lists .* at the top of PATH; use --dataset=voc:.*/VOC2007$",
     ),
     ("voc", {"Annotations/a.xml": xml(CAT)}, f"^--dataset=voc:.*/voc: no images in it{VOC_KNOWN}"),
     *(("voc", {**A, name: ""}, NO_XML) for name in ("b.txt", "labels.csv")),
@@ -642,7 +642,7 @@ REFUSED = [
     (
         "coco",
         {**A, "x.json": coco([image(1, "a.png"), image(2, "a.png")], [])},
-        "ids 1 and 2 are one file, a.png; give",
+        "ids 1 and 2 name one file, a.png; give",
     ),
     (
         "coco",
@@ -652,13 +652,17 @@ REFUSED = [
     (
         "coco",
         {**AB, "x.json": coco([image(1, "a.png"), image(1, "b.png")], [])},
-        "images a.png and b.png have one id, 1",
+        "images a.png and b.png have the same id, 1",
     ),
-    ("coco", {**A, "x.json": coco([], [], SAME_ID)}, "the categories cat and dog have one id, 1"),
+    (
+        "coco",
+        {**A, "x.json": coco([], [], SAME_ID)},
+        "the categories cat and dog have the same id, 1",
+    ),
     (
         "coco",
         IN_TWO_FOLDERS,
-        "a.png in the JSON file of train may be images/y/a.png or images/z/a.png; put the folder",
+        "train is ambiguous: it can be images/y/a.png or images/z/a.png; add the folder",
     ),
     (
         "coco",
@@ -673,7 +677,7 @@ REFUSED = [
     (
         "yolo",
         {**A, "a.txt": "0 3 2 4 4"},
-        "1 of 1 boxes have numbers above 1; YOLO's boxes are in parts",
+        "1 of 1 boxes have numbers above 1; YOLO's boxes are fractions",
     ),
     (
         "yolo",
@@ -684,7 +688,7 @@ REFUSED = [
     (
         "yolo",
         {**A, "a.txt": "a cat"},
-        r"1 of 1 images.*: a \(broken annotation, line 1 is a cat in place of",
+        r"1 of 1 images.*: a \(broken annotation, line 1 is a cat instead of",
     ),
     (
         "yolo",

@@ -97,7 +97,7 @@ def test_copies_share_a_split_and_splits_are_named(tmp_path):
     flags = [f"--dataset=voc:{tmp_path}/boxes", "--split=trainval", f"--data_dir={tmp_path}/cache"]
     config = cli.parse(DetectConfig, flags)
     data = inputs.open_data(config)
-    assert "drawn together: 24 images in" in data.summary
+    assert "kept together: 24 images in" in data.summary
     for parts in ((data.source, data.test_source), run.divided(data.source, 0.3, seed=0)):
         one, other = ({name[:2] for name in part.objects.names} for part in parts)
         assert min(len(one), len(other)) > 0

@@ -162,7 +162,7 @@ def test_two_labels_give_a_classifier_without_figures(data, tmp_path):
 
 def test_another_kind_of_run_is_left_alone(data, tmp_path):
     (tmp_path / "run.json").write_text('{"task": "linear"}')
-    with pytest.raises(ConfigError, match="holds a run of cpc-tf linear; take another --workdir"):
+    with pytest.raises(ConfigError, match="holds a run of cpc-tf linear; use another --workdir"):
         classify_command.classify(config(data, workdir=str(tmp_path)))
 
 
@@ -173,7 +173,7 @@ def test_pixels_and_no_directory(data, capsys):
     )
     assert result["right"] > 25
     assert not records
-    assert lines[-1].startswith("the classifier is not kept")
+    assert lines[-1].startswith("the classifier was not saved")
     assert result["identity"]["trained_by"] == "pixels"
 
 

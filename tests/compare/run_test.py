@@ -77,13 +77,15 @@ def test_other_images_are_refused_on_resume(tmp_path, monkeypatch):
 def test_dry_run_trains_nothing(tmp_path, capsys):
     samples.write_pictures(tmp_path / "in", {"": 18}, names=("a", "b"))
     assert run.compare(settings(tmp_path, minutes=90.0, dry_run=True)) == {}
-    assert "1 trainings on 36 images, 0 of them done; 1:30:00" in capsys.readouterr().out
+    assert "1 training runs on 36 images, 0 of them done; 1:30:00" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
 
 
 def test_too_few_images_of_a_class_are_refused(tmp_path):
     samples.write_pictures(tmp_path / "in", {"": 6}, names=("a", "b"))
-    with pytest.raises(ConfigError, match="class a has 6 images with a label; each needs about 15"):
+    with pytest.raises(
+        ConfigError, match="class a has 6 labelled images; each class needs about 15"
+    ):
         run.compare(settings(tmp_path))
 
 

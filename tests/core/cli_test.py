@@ -366,7 +366,7 @@ def test_run_flags_of_before_are_read(objective, settings):
 def test_preset_settings_of_other_objectives_are_ignored():
     words = ["--preset=photos/pretrain", "--objective=rotation", "--patch_size=64"]
     assert "directions" not in flatten(cli.parse(PretrainConfig, words))
-    with pytest.raises(ConfigError, match="^--directions: is a flag of --objective=cpc"):
+    with pytest.raises(ConfigError, match="^--directions: goes only with --objective=cpc"):
         cli.parse(PretrainConfig, [*words, "--set=directions=1"])
 
 

@@ -84,7 +84,7 @@ def test_run_starts_with_device_line_and_warnings(tmp_path, machine, caplog, cap
         "this machine has an NVIDIA driver, but TensorFlow finds no GPU and computes on the CPU: "
         in caplog.text
     )
-    assert caplog.text.count("a run with --precision=float32 takes about 0.3 of the time") == 1
+    assert caplog.text.count("a run with --precision=float32 takes about a third of the time") == 1
 
 
 @pytest.mark.parametrize(("flags", "kind", "precision", "warned"), [
@@ -148,7 +148,7 @@ def test_setup_tries_each_gpu_or_gives_advice(machine, monkeypatch, capsys):
     assert tried == ["/device:GPU:0", "/device:GPU:1"]
     assert (
         capsys.readouterr().out.splitlines()[1]
-        == "GPU: Tesla T4, a product of two matrices ran on it"
+        == "GPU: Tesla T4, a test product of two matrices ran on it"
     )
     # which is not there
     monkeypatch.setattr(devices, "compute_on", lambda device: compute_on("/device:GPU:7"))

@@ -93,7 +93,7 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
         dataset="photos/19", data_dir=photos_dir, split="train+unlabelled[:3]"
     )
     said = (
-        r"^--split=train\+unlabelled\[:3\]: no labels there in .* \(unlabelled\[:3\] is a usual"
+        r"^--split=train\+unlabelled\[:3\]: no labels in it, in .* \(unlabelled\[:3\] is a usual"
         r" name"
     )
     with pytest.raises(ConfigError, match=said):
@@ -114,7 +114,7 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
         DataConfig(dataset="photos/19", data_dir=photos_dir), "test"
     ).summary.split("\n")
     assert lines[1].startswith("  --split=train: 380 images of 19 classes, not counted")
-    assert "whether both splits have the same classes is not known" in lines[3]
+    assert "not checked whether both splits have the same classes" in lines[3]
 
 
 SPLITS = {"train": 50, "valid": 12, "extra": 3, "unlabelled": 200}
@@ -165,5 +165,5 @@ def test_summary_has_at_most_twenty_printable_lines():
         DataConfig(dataset="folder:x"), used, [f"line {i}\x1b" * 400 for i in range(50)]
     )
     assert len(lines.split("\n")) == 20
-    assert lines.endswith("  and 33 lines more")
+    assert lines.endswith("  and 33 more lines")
     assert all(len(line) < 1000 and line.isprintable() for line in lines.split("\n"))

@@ -109,7 +109,11 @@ def test_other_features(sharded):
     builder = sharded(1)
     for make, features, message in (
         (TfdsSource, {"text": TEXT}, "has no images, its features are text"),
-        (TfdsSource, {"image": FLOATS}, "its images are of float32; uint8 and uint16 can be read"),
+        (
+            TfdsSource,
+            {"image": FLOATS},
+            "its images are float32; only uint8 and uint16 can be read",
+        ),
         (VocRecords, {"image": FLOATS}, "lacks 'objects', a feature of voc"),
     ):
         builder.info.features = tfds.features.FeaturesDict(features)

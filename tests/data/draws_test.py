@@ -88,7 +88,7 @@ def test_copies_share_a_side_of_every_draw(pictures):
     )
     assert not learned & tested
     assert pair.test_source.class_counts().tolist() == [4, 4]
-    assert "drawn together: 40 images in 20 groups, of copies of one image" in pair.summary
+    assert "kept together: 40 images in 20 groups, of copies of one image" in pair.summary
     assert "copies of training images" not in pair.summary
     said = catalog.open_pair(pictures({"dog/x.png": "cat/0.png"}), "test").summary
     assert "1 image has another label than a copy: dog/x.png (cat/0" in said
@@ -174,7 +174,7 @@ def test_a_group_in_both_split_folders_is_said(pictures):
     copies = {f"{'train' if i < 3 else 'test'}/{i}.png": f"cat/{i}.png" for i in range(1, 5)}
     said = catalog.open_pair(pictures(copies, table, top_folders="splits"), "test").summary
     assert (
-        "1 test images have their group in the training split, too: the accuracy on them is too"
+        "1 test images share a group with training images: the accuracy on them is too"
         " high: test/3.png" in said
     )
 

@@ -98,7 +98,7 @@ REFUSED = [
         r"--labels=.*: 1 of 21 rows \(4.76 %\) name no image in .*, more than 1 %.*: 99.png",
     ),
     ("99.png,cat\n", "none of its 1 files is in"),
-    ("1.png,cat\n2.png,cat\n", "no labels there .*cat is its only class"),
+    ("1.png,cat\n2.png,cat\n", "no labels in it, .*cat is its only class"),
     (
         "1.png,cat\n2.png,dog\n",
         "--test_split=test: .* nothing can be held out .*, since no class there has two images",
@@ -106,11 +106,11 @@ REFUSED = [
     ("1.png,cat\n2.png,Cat\n3.png,cat\n4.png,Cat", "differ only in capitals"),
     (
         "".join(f"{i}.png,{('0', '0.0', '1', '2')[i % 4]}\n" for i in range(40)),
-        '"0" and "0.0" in train are one number',
+        '"0" and "0.0" in train are the same number',
     ),
     (
         "".join(f"{i}.png,{('cat', 'NaN')[i % 2]}\n" for i in range(20)),
-        "classes of --labels that may be none: NaN: .*=cl",
+        "classes in --labels that are possibly not classes: NaN: .*=cl",
     ),
     (
         "a.tif,cat\nb.tif,dog\n",
@@ -136,8 +136,8 @@ def test_blanks_and_placeholder_words_are_no_label(pictures):
         assert pair.source.num_examples + pair.test_source.num_examples == (20 if several else 16)
         unknown = ", unknown (4)" if several else ""
         assert (
-            f"taken for no label yet, as a blank in --labels: n/a (4), unlabelled (4){unknown}"
-            in pair.summary
+            "names in --labels that are read as no label yet, like a blank:"
+            f" n/a (4), unlabelled (4){unknown}" in pair.summary
         )
     pair = catalog.open_pair(pictures(FLAT, table, ambiguous_folders="classes"), "test")
     assert pair.source.class_names == ("bird", "cat", "dog", "n/a", "unknown")
@@ -145,7 +145,7 @@ def test_blanks_and_placeholder_words_are_no_label(pictures):
 
 def test_the_header_of_a_table_may_be_unknown(pictures):
     pair = catalog.open_pair(pictures(FLAT, "what,kind\n" + TABLE), "test")
-    assert "line 1 of --labels is taken for a header: what" in pair.summary
+    assert "line 1 of --labels is read as a header: what" in pair.summary
 
 
 def test_class_of_one_image_is_not_empty(pictures):
@@ -159,7 +159,8 @@ def test_ambiguous_class_folders_are_asked_about(pictures, tmp_path):
     data = pictures(files)
     (tmp_path / "x/emu").mkdir()
     with pytest.raises(
-        ConfigError, match=r"^--labelled=.*may be none: to-label, emu: .*=classes .*=left_out "
+        ConfigError,
+        match=r"^--labelled=.*possibly not classes: to-label, emu: .*=classes .*=left_out ",
     ):
         catalog.open_pair(data, "test")
     assert "see --ambiguous_folders" in catalog.open_source(data, "train").about.unlabelled
@@ -193,8 +194,8 @@ def test_unlabelled_pictures_beside_labelled_ones(pictures, tmp_path):
     )
     assert "not used: the split test (3 images)" in said
     assert (
-        "of --unlabelled 15 images have a label or are a test in --labelled: those of --split are"
-        " used" in said
+        "15 images of --unlabelled are also in --labelled, with a label or in the test: only those"
+        " in --split are used" in said
     )
     assert catalog.open_probe(data, "").class_counts().tolist() == [8, 4]
 
@@ -247,7 +248,10 @@ def test_multi_label_pictures(pictures, tmp_path):
     pair = catalog.open_pair(data, "test")
     assert pair.source.class_names == ("bird", "cat", "dog")
     assert pair.source.multi_label
-    assert "several labels an image in train: 30 of 26; 1 are of no class" in pair.summary
+    assert (
+        "multi-label images in train: 30 labels of 26 images; 1 images have no class"
+        in pair.summary
+    )
     assert "--split=train: 26 images of 3 classes: bird 5, cat 1" in pair.summary
     for source in pair[:2]:
         for name, label, example in zip(
@@ -284,10 +288,10 @@ def test_unused_columns_of_a_table_are_reported(pictures):
         f"/of/another/{i}.png,{('cat', 'dog', 'cat box', 'dog box')[i % 4]}\n" for i in range(40)
     )
     said = catalog.open_pair(pictures(FLAT, table), "test").summary
-    assert "without their folders, which are nowhere: /of/another" in said
+    assert "name folders that do not exist, and are matched without them in" in said
     assert (
-        "classes of several words that other classes have, too: cat box, dog box; each is taken for"
-        " one class" in said
+        "class names with several words that other class names have, too: cat box, dog box; each is"
+        " read as one class" in said
     )
 
 

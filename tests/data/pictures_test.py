@@ -175,8 +175,8 @@ def test_arrays_and_pil_images_are_as_their_files(tmp_path):
 @pytest.mark.parametrize(
     ("images", "message"),
     [
-        ([], "there are none"),
-        (np.zeros([0, 8, 8, 3]), "there are none"),
+        ([], "the list is empty"),
+        (np.zeros([0, 8, 8, 3]), "the list is empty"),
         (Image.fromarray(np.full([8, 8], 4096, np.uint16)), "image 0: a PIL image of mode I;16"),
         (
             np.full([2, 8, 8, 3], 2.0),
@@ -188,7 +188,7 @@ def test_arrays_and_pil_images_are_as_their_files(tmp_path):
             [np.zeros([8, 8, 3], np.uint8), np.zeros([8, 8, 4])],
             r"image 1: an array of shape \[8, 8, 4\]",
         ),
-        (["a.png", np.zeros([8, 8, 3])], "files beside arrays"),
+        (["a.png", np.zeros([8, 8, 3])], "both files and arrays"),
         ("nowhere.png", "there is no nowhere.png"),
     ],
 )

@@ -131,7 +131,7 @@ def test_a_classifier_goes_on_and_says_how(opened, case):
 REFUSED = {
     "only in the test": (
         [*TWO, "val/emu"],
-        r"--test_split=val: images of 1 class .* none of, .*: emu \(2\)",
+        r"--test_split=val: images of 1 class .* lacks, .*: emu \(2\)",
     ),
     "empty in train": (
         [*TWO, "val/emu", "train/emu/"],
@@ -163,20 +163,20 @@ REFUSED = {
     ),
     "train beside": (
         ["train/a", "train/b", "cat", "dog"],
-        r"can be splits or classes, since train sound",
+        r"can be splits or classes, since train could name a split",
     ),
     "empty in both": (
         [*TWO, "train/emu/", "val/emu/"],
-        r"may be none: train/emu, val/emu: .*folders=classes",
+        r"possibly not classes: train/emu, val/emu: .*folders=classes",
     ),
     "unknown": (
         [*TWO, "train/Unknown"],
-        r"may be none: train/Unknown: .*--ambiguous_folders=left_out",
+        r"possibly not classes: train/Unknown: .*--ambiguous_folders=left_out",
     ),
     "most astray": ([*TWO, *(f"train/{i}.png" for i in range(5))], "5 of 9"),
     "classes only in test": (
         ["train/0.png", "val/cat", "val/dog"],
-        r"--split=train: no labels there .*1 of 1 images",
+        r"--split=train: no labels in it, .*1 of 1 images",
     ),
 }
 
@@ -204,7 +204,7 @@ def test_class_with_only_broken_files_is_refused(tmp_path):
     )
     config = cli.parse(LinearConfig, flags(tmp_path, *more))
     with pytest.raises(
-        ConfigError, match=r"images of 1 class that --split=train has none of, .*: emu \(1\)"
+        ConfigError, match=r"images of 1 class that --split=train has lacks, .*: emu \(1\)"
     ):
         linear(config)
     assert not (tmp_path / "run").exists()

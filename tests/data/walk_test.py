@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 
 PNG = encode(np.zeros([8, 8, 3], np.uint8))
 READ_ANYWAY = "links to folders that are read anyway"
-TO_NOTHING = "links to nothing, pipes and the like"
+TO_NOTHING = "broken links, pipes and the like"
 # Links, what is read beside the two images of `root`, and what is skipped.
 LINKS = [
     ({"train/a/up": ".."}, [], f"1 {READ_ANYWAY}, e.g. train/a/up"),

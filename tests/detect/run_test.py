@@ -148,7 +148,7 @@ def test_images_are_read_once_to_split_and_count():
 def test_a_part_without_objects_is_refused():
     encoded, *_ = rectangle(*RECTANGLES[0])
     with pytest.raises(
-        ConfigError, match="--held_out=0.5: of 2 training images it makes 1 to train on and 1"
+        ConfigError, match="--held_out=0.5: splits the 2 training images into 1 to train on and 1"
     ):
         divided(Images([rectangle(*RECTANGLES[0]), (encoded, [], [], [])]), 0.5, seed=0)
 

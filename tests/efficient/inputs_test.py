@@ -62,7 +62,7 @@ def test_class_without_a_label_is_refused_with_advice():
         ConfigError, match="--label_fraction=0.05: leaves none of the 7 labels of class few"
     ) as error:
         choose(label_fraction=0.05)
-    least = float(str(error.value).split("gives one is ")[1].split(",")[0])
+    least = float(str(error.value).split("use at least ")[1].split(",")[0])
     assert counts(choose(label_fraction=least).chosen)[2] == 1
     with pytest.raises(ConfigError, match=r"--labels_per_class=8: class few has only 7"):
         choose(labels_per_class=8)

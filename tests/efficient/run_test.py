@@ -284,7 +284,7 @@ def test_bad_probabilities_are_said_with_what_to_do():
         " calibrated"
     )
     assert note.startswith(
-        "note: these probabilities are too high; go by the scores above. --held_out keeps labels"
+        "note: these probabilities are too high; rely on the scores above. --held_out keeps labels"
         " aside"
     )
     assert "cpc-tf classify on this encoder" in note

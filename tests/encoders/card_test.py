@@ -99,7 +99,7 @@ WRONG = [
     ({"geometry": {"image_size": 64, "resize": 32}}, "'geometry': --image_size=64: larger than"),
     ({"geometry": {"patch_size": 10**23}}, ".*must be at most 10000"),
     ({"geometry": {"side\n": 1}}, r"'geometry' has a 'side\\n'"),
-    ({"seeed": 3}, '"seeed" is no key of it'),
+    ({"seeed": 3}, 'unknown key "seeed"'),
     ({"step": -1}, "'step' is -1"),
     ({"seed": 10**30}, "'seed' is 1000"),
     (

@@ -87,7 +87,7 @@ def test_third_party_modules_give_latents_vectors_and_maps(tmp_path, write, outp
     said = "--endpoint=stack3: .* " + (
         "has the feature maps or vectors default"
         if named
-        else "one output, without a name; --endpoint=feature_map"
+        else "one output, without a name; use --endpoint=feature_map"
     )
     with pytest.raises(ConfigError, match=said):
         maps_of(tmp_path / "theirs", "stack3")

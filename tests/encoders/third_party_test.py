@@ -98,9 +98,14 @@ REFUSED = [  # encoder, signature, output, what is said, and whether it shall be
         "{}/bytes",
         "generate",
         "image",
-        r"signature generate takes z float32 \(None, 20\), no batch of images",
+        r"signature generate takes z float32 \(None, 20\), not a batch of images",
     ),
-    ("{}/bytes", "embed", "map", "signature embed takes uint8, whole numbers: --encoder=0..255:/"),
+    (
+        "{}/bytes",
+        "embed",
+        "map",
+        "signature embed takes uint8, whole numbers; use --encoder=0..255:/",
+    ),
     (
         "0..255:{}/bytes",
         "embed",
@@ -125,13 +130,13 @@ REFUSED = [  # encoder, signature, output, what is said, and whether it shall be
         "0..255:{}/bytes",
         "embed",
         "before:vector",
-        "^--endpoint=before:vector: .* is no module of TF1 format; name one",
+        "^--endpoint=before:vector: .* is not a module of TF1 format; name one",
     ),
     (
         "random",
         "encode",
         "",
-        "--signature=encode: is for third-party modules, not for --encoder=random",
+        "--signature=encode: is only for third-party modules, not for --encoder=random",
     ),
 ]
 

@@ -217,12 +217,12 @@ def test_modules_that_cannot_be_converted(
     (tmp_path / "detector.json").write_text("{}")
     refused("is a detector, which can be exported with --format=savedmodel alone", tmp_path)
     refused(
-        "has a folder oak, which is no class of colours; its classes are blue",
+        "has a folder oak, which is not a class of colours; its classes are blue",
         colours_module,
         labelled=trees,
     )
     refused(
-        "colours is a classifier, and only encoders are made models",
+        "colours is a classifier, and only encoders can become models",
         colours_module,
         format="keras3",
     )
@@ -232,7 +232,7 @@ def test_modules_that_cannot_be_converted(
         quantize="int8",
         representative="/nowhere",
     )
-    refused("no labels there in --labelled=.*/red", hub_dir, labelled=f"{pictures}/train/red")
+    refused("no labels in it, in --labelled=.*/red", hub_dir, labelled=f"{pictures}/train/red")
     assert sorted(os.listdir(tmp_path)) == ["detector.json"]
 
 

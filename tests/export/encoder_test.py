@@ -304,7 +304,7 @@ def test_a_module_that_was_replaced(ours, tmp_path):
         json.dumps({**card, "encoder": {**card["encoder"], "output_stack": 1}})
     )
     with pytest.raises(
-        ConfigError, match="copy: its encoder.json is of another network: .* [0-9]+ in the module"
+        ConfigError, match="copy: its encoder.json is for another network: .* [0-9]+ in the module"
     ):
         made(tmp_path / "run")
     shutil.rmtree(copy / "variables")

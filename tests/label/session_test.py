@@ -124,7 +124,7 @@ def test_equivalent_class_names_are_reported_until_joined(config, opened):
     session = Session(config, opened)
     session.claim("p", force=False)
     assert session.state("p")["remarks"] == [
-        '"sea  lion" and "sea lion" are one class for the tasks; rename one to join them'
+        '"sea  lion" and "sea lion" are read as one class; rename one to join them'
     ]
     assert session.rename("p", "sea  lion", "sea lion")["remarks"] == []
 
@@ -168,7 +168,7 @@ def test_changes_of_another_program_are_shown(session, config):
         file.write("red/3.png,dog,\n")
     state = session.state("p")
     assert state["remarks"] == [
-        f"{config.labels} was changed by another program; what it wrote is shown"
+        f"{config.labels} was changed by another program; its changes are shown"
     ]
     assert {each["name"]: each["count"] for each in state["classes"]} == {"cat": 2, "dog": 1}
 

@@ -61,7 +61,7 @@ def test_rows_columns_and_changes_of_others_are_kept(tmp_path):
     assert "a/2.png;;;;\n" in path.read_text()
     assert "horse" in path.read_text()
     path.write_text("nothing of files\n")
-    with pytest.raises(ConfigError, match="which is no file and its class"):
+    with pytest.raises(ConfigError, match="which is not a file and its class"):
         table.change({NAMES[3]: Label(("cat",))})
     assert path.read_text() == "nothing of files\n"
 
@@ -178,8 +178,8 @@ def test_no_test_is_drawn_from_accepted_guesses(folder, tmp_path):
     assert len(table.splits["test"]) >= 3
     assert not table.accepted[table.splits["test"]].any()
     assert table.accepted[table.splits["train"]].sum() > 12
-    assert any("may state another accuracy than new images have" in note for note in table.notes)
-    assert any("18, which no test is drawn from" in note for note in table.notes)
+    assert any("may differ from that on new images" in note for note in table.notes)
+    assert any("18; no test is drawn from them" in note for note in table.notes)
     assert np.intersect1d(
         table.groups[table.splits["test"]], table.groups[table.splits["train"]]
     ).tolist() in (

@@ -183,7 +183,7 @@ def test_classifiers_use_the_augmentation_of_the_encoder(tmp_path, flags, wanted
 def test_unknown_augmentation_must_be_given(tmp_path):
     with pytest.raises(
         ConfigError,
-        match="its encoder.json does not tell the augmentation; name a policy, e.g. --aug",
+        match="its encoder.json does not record the augmentation; name a policy, e.g. --aug",
     ):
         linear(of_card(tmp_path, None, None))
 
@@ -299,4 +299,4 @@ def test_grey_trained_encoder_ignores_colour(tmp_path, capsys, caplog, monkeypat
         cli.parse(EfficientConfig, [*EFFICIENT, *places, f"--workdir={tmp_path}/colours"]),
         tf.distribute.get_strategy(),
     )
-    assert caplog.text.count("learned on grey images alone, and sees colours here") == 1
+    assert caplog.text.count("was trained on grey images only, and these images have colours") == 1

@@ -168,7 +168,7 @@ def test_single_channel_rung_is_shown_with_colour_result():
      "^--row=Yolo: no row of the paper has this name; Supervised baseline; Exemplar"),
     (("1", "AMDIM"), f"^--row=AMDIM: nothing runs it here .{NOT}: its objective"),
     (("1", "Rotation", ["linar:--x=1"]),
-     "^--also=linar:--x=1: must be a flag, as --data_dir=/data, or"),
+     "^--also=linar:--x=1: must be a flag, such as --data_dir=/data, or"),
 ])  # fmt: skip
 def test_what_cannot_be_run_is_said(given, said, tmp_path):
     table, row, also = (*given, [])[:3]

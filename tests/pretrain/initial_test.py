@@ -67,8 +67,8 @@ def test_replicas_and_averages_start_from_the_initial_module(module, two_replica
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"encoder": "tiny"}, "it has --encoder=small, this run --encoder=tiny"),
-        ({"norm": "channel"}, "it has --norm=layer, this run --norm=channel"),
+        ({"encoder": "tiny"}, "it has --encoder=small, and this run has --encoder=tiny"),
+        ({"norm": "channel"}, "it has --norm=layer, and this run has --norm=channel"),
     ],
 )
 def test_another_network_is_refused(module, changed, said):

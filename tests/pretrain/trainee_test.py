@@ -226,10 +226,10 @@ class WithBatchNorm(Rotation):
 
 @pytest.mark.parametrize(("kind", "accumulate", "replicas", "message"), [
     (Correlations, 2, 1,
-     "--accumulate=2: correlations of the features are of all images of a step"),
+     "--accumulate=2: correlations of the features need all images of a step"),
     (Correlations, 1, 2,
      "--strategy=auto: each of the 2 devices would compute its own correlations of the feat"),
-    (WithBatchNorm, 2, 1, "--accumulate=2: batch norm's statistics are of all images"),
+    (WithBatchNorm, 2, 1, "--accumulate=2: batch norm's statistics need all images"),
     (WithBatchNorm, 1, 2,
      "--strategy=auto: each of the 2 devices would compute its own batch norm's statistics"),
     (Unstated, 1, 1,

@@ -49,8 +49,8 @@ def test_page_opens_with_cross_validation_and_learning_curve(tmp_path):
     (section,), files = list(page.sections([run])), page.files([run], [], "runs")
     first, second, third, *_ = section.lead.sentences
     assert first == "With 100 labels it names 68 of 100 new images right."
-    assert second.startswith("Each of 100 labelled images was new once")
-    assert "5-fold cross-validation, 5 times" in second
+    assert second.startswith("Each of the 100 labelled images was classified by a")
+    assert "5-fold cross-validation, repeated 5 times" in second
     assert third == "95 % confidence interval for more such images: 58 to 76 of 100 right."
     bars = files["photos-answer.csv"].splitlines()
     assert bars[1:3] == [

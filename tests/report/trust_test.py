@@ -28,13 +28,16 @@ def test_each_point_stands_for_as_many_pictures():
     [
         (
             {"fitted": True, "temperature": 1.6, "ece_before": 0.123, "ece": 0.04},
-            "temperature 1.6, which takes the",
+            "temperature 1.6, which changes the",
         ),
         (
             {"fitted": False, "temperature": 1.0, "ece_before": 0.3, "ece": 0.3},
-            "what so few leave open (95 %).",
+            "its vertical line is the 95 % confidence interval.",
         ),
-        ({"fitted": True, "temperature": "x"}, "what so few leave open (95 %)."),
+        (
+            {"fitted": True, "temperature": "x"},
+            "its vertical line is the 95 % confidence interval.",
+        ),
     ],
 )
 def test_the_caption(calibration, ends):

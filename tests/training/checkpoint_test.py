@@ -89,7 +89,7 @@ def test_an_error_without_a_text_is_damage_too(run, caplog):
 def test_a_checkpoint_of_another_network_is_one_line(run, state):
     other = Checkpoints(os.path.dirname(run[0].directory), tf.train.Checkpoint(**state))
     with pytest.raises(
-        ConfigError, match="--workdir=.*its checkpoint of step 30 is of another network"
+        ConfigError, match="--workdir=.*its checkpoint of step 30 is for another network"
     ):
         other.restore()
 

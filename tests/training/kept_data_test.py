@@ -142,7 +142,7 @@ def test_started_run_refuses_other_data_and_states_progress(keep):
     )
     for _ in range(2):
         with pytest.raises(
-            ConfigError, match=said + "the data back as they were, or take another --workdir"
+            ConfigError, match=said + "the data back as they were, or use another --workdir"
         ):
             keep(CHANGED)
     workdir = keep(CATS_AND_DOGS, unlabelled=None, probe_split=Files(CHANGED))

@@ -196,7 +196,7 @@ def test_without_any_scale_left_an_overflow_is_reported():
         (
             4,
             {"accumulate": 2, "of_whole_batch": "its heights"},
-            r"^--accumulate=2: its heights are of all images of a step, .*; leave it",
+            r"^--accumulate=2: its heights need all images of a step .*; leave it",
         ),
     ],
     ids=["replicas", "parts", "whole batch"],

@@ -163,7 +163,8 @@ def test_pictures_of_the_test_that_are_nearly_learned(listed, monkeypatch):
     lines, _ = listed(files, labelled="HERE", encoder="module")
     (line,) = (line for line in lines if "nearly" in line)
     assert line.startswith(
-        "  1 image is nearly one of another split (cosine of their features at least 0.95), e.g. "
+        "  1 image is nearly the same as one of another split (cosine of their features at least"
+        " 0.95), e.g. "
     )
     assert line.partition("e.g. ")[2].startswith("test/cat/near.png (train/cat/")
     assert line.endswith(", 1.00)")

@@ -90,7 +90,7 @@ def test_json_lines_and_standard_output(model, folder, whole, tmp_path, monkeypa
     lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert {*lines[0]} == {"file", "labels", "probabilities", "error"}
     assert [line["labels"] for line in lines] == [list(record.labels) for record in whole[1]]
-    assert any(" left " in line and "pictures/s" in line for line in told[1:])
+    assert any(" left " in line and "images/s" in line for line in told[1:])
     assert capsys.readouterr().out == ""
     predict(PredictConfig(model, str(folder), "-", batch_size=3), lambda line: None)
     assert capsys.readouterr().out.splitlines() == (whole[0] / "new/p.csv").read_text().splitlines()

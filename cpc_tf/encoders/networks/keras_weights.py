@@ -52,14 +52,15 @@ def read_weights(network: keras.Model, path: str, text: str) -> None:
             raise ConfigError(
                 "encoder",
                 shown(text),
-                f"its file is of another network: layer {layer.name} has weights of shape"
-                f" {needed}, there {stored}",
+                f"its file is for another network: layer {layer.name} has weights of shape"
+                f" {needed}, in the file {stored}",
             )
     if len(layers) > len(with_weights) + _CLASSIFIER_LAYERS:
         raise ConfigError(
             "encoder",
             shown(text),
-            f"its file is of another network: {len(layers)} layers there, {len(with_weights)} here",
+            f"its file is for another network: {len(layers)} layers in the file,"
+            f" {len(with_weights)} in the network",
         )
     for layer, arrays in zip(with_weights, layers):
         for variable, values in zip(_weights(layer), arrays):

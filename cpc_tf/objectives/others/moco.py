@@ -45,7 +45,7 @@ class MoCo(Objective):
             raise ConfigError(
                 "norm",
                 "batch",
-                "its statistics would tell --objective=moco which key to find; take --norm=layer",
+                "its statistics would tell --objective=moco which key to find; use --norm=layer",
             )
         self.head = keras.layers.Dense(settings.moco_dim, dtype="float32", name="head")
         self.key_encoder = memory.copy_of(encoder, precision)
