@@ -96,7 +96,7 @@ def by_images(records: Sequence[dict], titles: Mapping[str, str]) -> bytes:
         panels[0].set_ylabel("top-1, %")
         panels[0].legend(loc="lower right", fontsize=9)
 
-    return plots.png(fill, 11, 3.9, dpi=110)
+    return plots.png(fill, 9.5, 3.7, dpi=110)
 
 
 def _line(
@@ -115,12 +115,15 @@ def _line(
 
 
 def ladder(records: Sequence[dict], rungs: Sequence[str]) -> bytes:
-    """Linear top-1 of each rung: a panel for each set of images, a line for each classifier."""
+    """Linear top-1 of each rung: a panel for each set of images, one below the other, and a line
+    for each classifier.
+    """
     sets = list(dict.fromkeys(record["dataset"] for record in records))
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        panels = plots.grid(canvas, len(sets), columns=2)
+        panels = plots.grid(canvas, len(sets), columns=1)
         for axis, images in zip(panels, sets):
+            kinds = []
             for kind, color in {"plain": "labels", "augmented": "cpc"}.items():
                 runs = {
                     place: [ladders.top1(r) for r in records
@@ -129,14 +132,17 @@ def ladder(records: Sequence[dict], rungs: Sequence[str]) -> bytes:
                 }  # fmt: skip
                 if any(runs.values()):
                     _line(axis, theme, f"classifier: {kind}", runs, color)
+                    kinds.append(kind)
             added = {*paper.LADDER} - {"v1"}
             names = [f"+ {rung}" if rung in added else rung for rung in rungs]
             names[-1] = "ours"  # small_patches, as the table says
             axis.set_xticks(range(len(rungs)), names, fontsize=9)
-            axis.set(title=images, ylabel="linear top-1, %")
-            axis.legend(loc="lower right", fontsize=9)
+            alone = f", classifier: {kinds[0]}" if len(kinds) == 1 else ""
+            axis.set(title=f"{images}{alone}", ylabel="linear top-1, %")
+            if len(kinds) > 1:
+                axis.legend(loc="lower right", fontsize=9)
 
-    return plots.png(fill, 9 if len(sets) == 1 else 13, 3.6, dpi=110)
+    return plots.png(fill, 8, 2.8 * len(sets), dpi=110)
 
 
 def detection(records: Sequence[dict], titles: Mapping[str, str]) -> bytes:

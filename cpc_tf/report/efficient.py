@@ -238,7 +238,7 @@ def figure_1(curves: Curves) -> list[FigureBlock]:
     title = "Right by number of labels (figure 1 of the paper)."
     if any(len(point.runs) > 1 for curve in curves.all for point in curve.values()):
         title += " Bands go from the worst to the best run."
-    return against_labels(panels, labels).figure("figure1", title, 5.4, 4)
+    return against_labels(panels, labels).figure("figure1", title, 4.6, 3.5)
 
 
 def accuracies(curves: Curves) -> TableBlock:

@@ -134,7 +134,7 @@ def ladder(runs: Sequence[Run]) -> list[Block]:
     drawn = Panels(
         panels, {"xlabel": "rung"}, dict(enumerate(order)), most=dict.fromkeys(panels, 100)
     )
-    figure = drawn.figure("figure3", "From rung to rung (figure 3 of the paper).", 6.4, 3.4)
+    figure = drawn.figure("figure3", "From rung to rung (figure 3 of the paper).", 5.2, 3.0)
     return [*figure, TableBlock("rungs", "Step by step", rows, note)]
 
 

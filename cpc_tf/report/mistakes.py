@@ -139,6 +139,7 @@ def _matrix(counts: np.ndarray, shares: np.ndarray, names: Sequence[str]) -> Fig
     ]
     caption = "Confusion matrix: a row for each class, which sums to 100 %."
     alt = f"Confusion matrix: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
-    # of few classes the letters are larger
-    inches = (6.5, 5.6) if len(names) > MOST_COUNTED else (4.8, 4.2)
+    # The fewer classes, the larger the letters: all are shown at one width.
+    sizes = {MOST_COUNTED: (4.8, 4.2), 2 * MOST_COUNTED: (5.4, 4.7)}
+    inches = next((size for most, size in sizes.items() if len(names) <= most), (6.5, 5.6))
     return FigureBlock("confusion", caption, plots.png(draw, *inches, 200), alt, data)

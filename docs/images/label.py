@@ -88,11 +88,11 @@ def main():
         address = next(line for line in process.stdout if "http://" in line).split()[-1]
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
-        for word in ("headless=new", "no-sandbox", "disable-dev-shm-usage"):
+        for word in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "hide-scrollbars"):
             options.add_argument(f"--{word}")
         driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
         try:
-            size = {"width": 1280, "height": 860, "deviceScaleFactor": 1, "mobile": False}
+            size = {"width": 1280, "height": 880, "deviceScaleFactor": 1, "mobile": False}
             driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
             driver.get(address)
             label(driver, classes)
@@ -105,13 +105,8 @@ def main():
             time.sleep(5)  # until what it said last is gone
             driver.execute_script("scrollTo(0, 0)")
             picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
-            # In half the bytes: 5 bits of green, 4 of red and blue.
-            table = [
-                value & mask | value >> bits
-                for bits, mask in ((4, 0xF0), (5, 0xF8), (4, 0xF0))
-                for value in range(256)
-            ]
-            picture = picture.point(table)
+            # In fewer bytes: 5 bits of each colour, so that grey stays grey.
+            picture = picture.point([value & 0xF8 | value >> 5 for value in range(256)] * 3)
             picture.save(pathlib.Path(__file__).with_suffix(".png"), optimize=True)
         finally:
             driver.quit()

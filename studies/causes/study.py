@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MultipleLocator
 
 from cpc_tf.core.texts import markdown_table
 from cpc_tf.drawing import plots
@@ -158,11 +159,12 @@ def draw(records: Sequence[dict]) -> bytes:
                 ]
                 axis.barh(y, sum(gains) / len(gains), color=theme.named["cpc"])
                 axis.plot(gains, [y] * len(gains), ".", color=theme.named["ink"])
+            axis.xaxis.set_major_locator(MultipleLocator(2))
             axis.axvline(0, color=theme.named["ink"], linewidth=1)
             axis.set(title=f"{title}\nreference {100 * zero:.1f} %", xlabel="points")
             axis.set_yticks(range(len(others)), [f"{cause}: {name}" for cause, name in others])
 
-    return plots.png(fill, 12, 1.5 + 0.3 * len(others), dpi=90)
+    return plots.png(fill, 10, 1.5 + 0.3 * len(others), dpi=108)
 
 
 def _mean(records: Sequence[dict], name: str) -> float:

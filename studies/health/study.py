@@ -91,4 +91,4 @@ def draw(found: Sequence[dict]) -> bytes:
             *axis.get_legend_handles_labels(), loc="outside upper left", ncols=5, fontsize=9
         )
 
-    return plots.png(fill, 12, 7, dpi=90)
+    return plots.png(fill, 10, 7, dpi=108)
