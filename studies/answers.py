@@ -18,7 +18,7 @@ from studies.label.simulate import DEFAULT
 from studies.objectives import study as objectives
 
 LARGE = "`imagenette-128px` with 1 %"
-EACH = 12  # labels a class
+EACH = 12  # labels per class
 OBJECTIVES = "objectives"  # the study
 
 
@@ -151,8 +151,8 @@ def of_encoders(read: Read) -> str:
     level = [name for name, gap in gaps.items() if abs(gap) <= 1]
     near = sum(max(of[name] for name in needed) - of["CPC + Lite0"] <= 1 for of in means.values())
     return (
-        f"**With {EACH} labels a class the network that learned from ImageNet's labels is ahead of "
-        f"the released CPC by, in points: {', '.join(labels) or 'none'}; CPC is ahead by: "
+        f"**With {EACH} labels per class the network that learned from ImageNet's labels is ahead"
+        f" of the released CPC by, in points: {', '.join(labels) or 'none'}; CPC is ahead by: "
         f"{', '.join(ours) or 'none'}; "
         f"within a point: {', '.join(level) or 'none'}.** Both side by side are the best of the "
         f"three, or within a point of it, on {near} of {len(means)}."
@@ -194,7 +194,7 @@ def of_coverage(read: Read) -> str:
     held, draws = (sum(row.get(name, 0) for row in three) for name in ("held", "draws"))
     return (
         "**The 95 % interval that `cpc-tf classify` states contained the true accuracy "
-        f"in {coverages.held(found, least=5)} draws with {NUMBERS[2]} labels a class or more, in "
+        f"in {coverages.held(found, least=5)} draws with {NUMBERS[2]} labels per class or more, in "
         f"{100 * held / draws:.0f} % of {draws:,} with three; with two none is stated.**"
     )
 

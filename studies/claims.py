@@ -224,6 +224,20 @@ def verdicts(read: Read) -> str:
     return markdown_table(columns, [each.cells() for each in claims(read)])
 
 
+def page_one(read: Read) -> str:
+    """A line for each claim that is judged: its verdict, its comparison, and the range of those
+    that are not judged.
+    """
+    rows = []
+    for claim in claims(read):
+        others = [each for each in claim.comparisons if not each.test]
+        for each in claim.judged:
+            ahead = f"{each.where}: {each.ahead} ({each.span}), {each.repeated}"
+            rows.append([claim.text, f"**{each.outcome}**", ahead, _range(others)])
+    columns = ["claim of the paper", "here", "CPC is ahead by", "elsewhere, not judged"]
+    return markdown_table(columns, rows)
+
+
 def comparisons(read: Read) -> str:
     """A line for each comparison."""
     columns = [

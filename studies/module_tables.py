@@ -16,9 +16,9 @@ from studies import records, runner
 from studies.tables import spread
 
 MODULES = records.FOLDER.parent / "modules"
-EACH = 12  # labels a class of the figures on small sets
+EACH = 12  # labels per class of the figures on small sets
 PARTS = {"0.01": "1", "0.1": "10", "1": "100"}  # keys of a reading -> % of the labels
-# Studies of few labels a class, and what they call a module if not by its name.
+# Studies of few labels per class, and what they call a module if not by its name.
 FEW_LABELS = {"encoders": {"CPC": pathlib.Path(runner.MODULE).name}, "clipart": {}}
 LINEAR = f"logistic regression with {' / '.join(PARTS.values())} % of the labels"
 FINE_TUNED = f"fine-tuned with {' / '.join(PARTS.values())} %"
@@ -66,7 +66,7 @@ def _fine_tuned(name: str) -> str:
 
 
 def _few_labels(name: str) -> Iterator[tuple[str, str]]:
-    """(images, accuracy with EACH labels a class) of each set that is recorded."""
+    """(images, accuracy with EACH labels per class) of each set that is recorded."""
     for study, names in FEW_LABELS.items():
         for record in records.read(study):
             if names.get(record["encoder"], record["encoder"]) == name:
@@ -100,7 +100,7 @@ def table() -> str:
         fill(name, f"{READING}: {LINEAR}", linear)
         fill(name, f"{READING}: {FINE_TUNED}", _fine_tuned(name))
         for images, accuracy in _few_labels(name):
-            fill(name, f"{images}, {EACH} labels a class, mean of the classes, %", accuracy)
+            fill(name, f"{images}, {EACH} labels per class, mean of the classes, %", accuracy)
         fill(name, "licence of the images", _about(name, "licence"))
     rows = [[line, *(cells.get(name, "-") for name in cards)] for line, cells in lines.items()]
     return markdown_table(["", *(f"[`{name}`](modules/{name}/README.md)" for name in cards)], rows)

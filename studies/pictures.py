@@ -192,7 +192,7 @@ def label_orders(records: Sequence[dict]) -> bytes:
 
 def coverage(rows: Sequence[Sequence[dict]]) -> bytes:
     """How many of the stated intervals held the truth, and how far the stated accuracy is off, by
-    labels a class; a point for each set of images and kind of labels.
+    labels per class; a point for each set of images and kind of labels.
     """
     panels: dict[str, tuple[Callable[[dict], float], float]] = {
         "intervals that held the truth, %": (lambda row: 100 * row["held"] / row["draws"], 95),
@@ -212,7 +212,7 @@ def coverage(rows: Sequence[Sequence[dict]]) -> bytes:
                 axis.plot([place - 0.2, place + 0.2], [mean, mean], color=theme.named["ink"],
                           linewidth=3)  # fmt: skip
             axis.axhline(right, color=theme.named["muted"], linewidth=1, linestyle="--")
-            axis.set(title=title, xlabel="labels a class")
+            axis.set(title=title, xlabel="labels per class")
             axis.set_xticks(range(len(numbers)), [f"{number}" for number in numbers])
 
     return plots.png(fill, 10, 3.4, dpi=110)

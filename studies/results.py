@@ -236,7 +236,7 @@ def detection() -> str:
 
 
 def short_encoders() -> str:
-    """Which encoder is best for which images, with twelve labels a class."""
+    """Which encoder is best for which images, with twelve labels per class."""
     found = of("encoders")
     return encoders.four_rows(found) + origin(found, "encoders", over="encoders")
 
@@ -244,36 +244,6 @@ def short_encoders() -> str:
 def page_one_encoders() -> str:
     """The same without its origin, which stands in docs/results.md."""
     return encoders.four_rows(of("encoders"))
-
-
-def summary() -> str:
-    """A line for each claim."""
-    large = "imagenette-128px"
-
-    def boxes(dataset: str, features: str) -> str:
-        return spread(
-            record["map11"] for record in of("detection", dataset=dataset, features=features)
-        )
-
-    page = "docs/results.md"
-    fewer = f"{page}#does-cpc-need-fewer-labels"
-    detected = f"{page}#does-it-transfer-to-detection"
-    labels = "supervised baseline"
-    other = "trained on other labels"
-    rows = [
-        [fewer, "1 % of the labels (97), three choices, one encoder, top-1, %",
-         accuracy(large, "CPC", 0.01), f"{accuracy(large, 'pixels', 0.01)}, {labels}"],
-        [fewer, "all labels, top-1, %; one run each", accuracy(large, "CPC", 1.0),
-         f"{accuracy(large, 'pixels', 1.0)}, {labels}, not converged"],
-        [fewer, "times as many labels for what CPC has with 1 %", "1",
-         f"{gain(large, 0.01)}, {labels}"],
-        [detected, "blood cells, mAP, %; no lead is shown", boxes("bccd-voc-128px", "CPC"),
-         f"{boxes('bccd-voc-128px', 'supervised')}, {other}"],
-    ]  # fmt: skip
-    return markdown_table(
-        ["", "CPC", "compared with"],
-        [[f"[{text}]({link})", *more] for link, text, *more in rows],
-    )
 
 
 def label_orders() -> str:
@@ -323,7 +293,7 @@ OF_STUDIES = (
 TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(hand_table, name) for name in by_hand()},
     **{name: functools.partial(study_table, name) for name in OF_STUDIES},
-    "summary": summary,
+    "summary": functools.partial(claims.page_one, of),
     "modules": module_tables.table,
     "modules_short": module_tables.short_table,
     "objectives_settings": objectives.settings_table,

@@ -92,7 +92,7 @@ def test_a_new_module_enters_the_tables_by_itself(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "read", lambda study: found.get(study, []))
     table = module_tables.table()
     assert "| parameters | 5 |" in table
-    assert "| digits, 12 labels a class, mean of the classes, % | 60.0 ± 14.1, n=2 |" in table
+    assert "| digits, 12 labels per class, mean of the classes, % | 60.0 ± 14.1, n=2 |" in table
     assert "| log | - |" in table
     assert "| free |" in module_tables.short_table()
 

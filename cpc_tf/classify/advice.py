@@ -13,7 +13,7 @@ from cpc_tf.evaluation import counts
 
 # Part of the errors of always naming the largest class that must be left, at least, for features to
 # separate the classes badly: with twice as many labels, and at the upper end of the interval. With
-# the released encoder and 4 to 20 labels a class it was 0.09 to 0.32 on imagenette, where another
+# the released encoder and 4 to 20 labels per class it was 0.09 to 0.32 on imagenette, where another
 # encoder named 26 to 36 points more, and 0.28 to 0.67 on drawings, where it named 5 to 9 more; on
 # blood cells, digits and textures, where it named at most 3 more, it was at most 0.15
 # (docs/notebook/2026-11-28-strong.md).

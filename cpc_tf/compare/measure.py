@@ -13,7 +13,7 @@ from cpc_tf.classify.logistic import LabelledFeatures
 from cpc_tf.evaluation.neighbours import normalized
 from cpc_tf.evaluation.scores import guesses
 
-NUMBERS = (5, 12, 50)  # labels a class
+NUMBERS = (5, 12, 50)  # labels per class
 DRAWS = 5
 NEIGHBOURS = 10
 
@@ -24,7 +24,7 @@ class Worth(NamedTuple):
     Attributes:
       chosen_by: neighbours on the third of the images by which a trial is chosen.
       neighbours: on the other images.
-      few_labels: number of labels a class -> accuracy of each draw of labels, on the other images.
+      few_labels: labels per class -> accuracy of each draw of labels, on the other images.
     """
 
     chosen_by: float
@@ -37,7 +37,7 @@ def worth(examples: LabelledFeatures, numbers: tuple[int, ...], seed: int = 0) -
 
     Args:
       examples: features and labels; no group is divided between both parts.
-      numbers: labels a class to learn from, see `possible_numbers`.
+      numbers: labels per class to learn from, see `possible_numbers`.
       seed: of the draws of labels.
     """
     third = chosen_third(examples)
@@ -62,7 +62,7 @@ def chosen_third(examples: LabelledFeatures) -> np.ndarray:
 
 
 def possible_numbers(labels: np.ndarray, classes: int) -> tuple[int, ...]:
-    """Returns the numbers of labels a class that leave half of the smallest class to test on."""
+    """Returns the numbers of labels per class that leave half of the smallest class to test on."""
     smallest = np.bincount(labels, minlength=classes).min()
     return tuple(number for number in NUMBERS if 2 * number <= smallest)
 
@@ -83,7 +83,7 @@ def neighbours(examples: LabelledFeatures) -> float:
 
 def accuracy(examples: LabelledFeatures, each: int, seed: int) -> float:
     """Returns the mean over the classes of how many of the other images are right, from `each`
-    labels a class, drawn at random: the same ones whatever the features.
+    labels per class, drawn at random: the same ones whatever the features.
     """
     labels = examples.labels
     random = np.random.default_rng([seed, each])

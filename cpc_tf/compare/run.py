@@ -64,7 +64,7 @@ class Test(NamedTuple):
     Attributes:
       labelled: the images.
       examples: their labels and groups, without features.
-      numbers: labels a class to learn from.
+      numbers: labels per class to learn from.
       seed: of the draws of labels.
     """
 

@@ -72,7 +72,7 @@ def _run(places: runner.Places, name: str, encoder: str) -> runner.Run:
 
 
 def table(records: Sequence[dict]) -> str:
-    """A line for each set and encoder, a column for each number of labels a class."""
+    """A line for each set and encoder, a column for each number of labels per class."""
     lines = []
     for record in records:
         cells = [spread(row["accuracy"]) for row in record["rows"]]

@@ -31,7 +31,7 @@ from studies.runner import Places
 
 ENCODER = "imagenette_128px"
 LABELS = ("plain", "groups", "copies", "accepted")  # kinds
-NUMBERS = (2, 3, 5, 10, 20)  # labels a class
+NUMBERS = (2, 3, 5, 10, 20)  # labels per class
 DRAWS = 20
 GROUP = 3  # images of a group, and versions of an image with copies
 BRIGHTNESSES = (0.85, 1.0, 1.15)
@@ -82,7 +82,7 @@ def draw(data: Encoded, kind: str, each: int, seed: int) -> Drawn:
         labelled whole, and the table names the groups; 'copies': each labelled image is there in
         three brightnesses, of which no table tells; 'accepted': a person accepts every guess of the
         first classifier that is SURE.
-      each: labels a class.
+      each: labels per class.
       seed: of the draw.
     """
     random = np.random.default_rng([seed, each])
@@ -181,7 +181,7 @@ def main(_) -> None:
                     **measured(draw(data, values.labels, each, seed), seed),
                 }
             )
-        print(f"{values.pictures_of}, {values.labels}: {each} labels a class", flush=True)
+        print(f"{values.pictures_of}, {values.labels}: {each} labels per class", flush=True)
     result = {"draws": draws, "cpu_seconds": round(time.process_time() - began)}
     write_file(values.output, json.dumps(result) + "\n")
 

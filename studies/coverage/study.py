@@ -2,8 +2,8 @@
 
     python -m studies coverage
 
-Six sets of images, 20 draws each of 2, 3, 5, 10 and 20 labels a class; labels of single images, of
-groups, with three brightnesses of each image, and with accepted guesses.
+Six sets of images, 20 draws each of 2, 3, 5, 10 and 20 labels per class; labels of single images,
+of groups, with three brightnesses of each image, and with accepted guesses.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def summary(draws: Sequence[dict]) -> dict:
 
 def table(records: Sequence[dict]) -> str:
     """For each set and kind of labels: held of the draws, and stated minus true in points, by
-    labels a class.
+    labels per class.
     """
     lines = []
     for record in records:
@@ -109,7 +109,7 @@ def table(records: Sequence[dict]) -> str:
 
 
 def held(records: Sequence[dict], least: int) -> str:
-    """Returns how many of all intervals held the truth, from so many labels a class on."""
+    """Returns how many of all intervals held the truth, from so many labels per class on."""
     rows = [row for record in records for row in record["rows"] if row["each"] >= least]
     right, draws = (sum(row.get(name, 0) for row in rows) for name in ("held", "draws"))
     return f"{100 * right / draws:.0f} % of {draws:,}"

@@ -22,7 +22,7 @@ from cpc_tf.evaluation.scores import guesses
 from cpc_tf.use.embed import embed
 from cpc_tf.use.embed_config import EmbedConfig
 
-NUMBERS = (5, 12, 50)  # labels a class
+NUMBERS = (5, 12, 50)  # labels per class
 DRAWS = 5
 
 
@@ -40,7 +40,7 @@ def encoded(pictures: str, encoders: list[str]) -> LabelledFeatures:
 
 def accuracy(examples: LabelledFeatures, each: int, seed: int) -> float:
     """Returns the mean over the classes of how many of the other images are right, from `each`
-    labels a class.
+    labels per class.
     """
     labels = examples.labels
     random = np.random.default_rng([seed, each])

@@ -92,8 +92,8 @@ def table(
     numbers: Sequence[int] = NUMBERS,
     encoders: Sequence[str] = tuple(ENCODERS),
 ) -> str:
-    """A line for each set and number of labels a class, a column for each encoder that is recorded;
-    the best in bold.
+    """A line for each set and number of labels per class, a column for each encoder that is
+    recorded; the best in bold.
     """
     recorded = {record["encoder"] for record in records}
     columns = [encoder for encoder in encoders if encoder in recorded]
@@ -109,7 +109,7 @@ def table(
                 cell = spread(values).removesuffix(f", n={DRAWS}")
                 cells.append(f"**{cell}**" if encoder == best else cell)
             rows.append([name, each, *cells])
-    return markdown_table(["images", "labels a class", *columns], rows)
+    return markdown_table(["images", "labels per class", *columns], rows)
 
 
 def four_rows(records: Sequence[dict]) -> str:
@@ -118,7 +118,7 @@ def four_rows(records: Sequence[dict]) -> str:
 
 
 def draw(records: Sequence[dict]) -> bytes:
-    """Accuracy over the labels a class: a panel for each set, a line for each encoder, bands from
+    """Accuracy over the labels per class: a panel for each set, a line for each encoder, bands from
     the worst to the best draw.
     """
     names = [name for name in SETS if any(record["set"] == name for record in records)]
@@ -141,7 +141,7 @@ def draw(records: Sequence[dict]) -> bytes:
             axis.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
             axis.set_xticks(NUMBERS, [f"{each}" for each in NUMBERS])
             axis.minorticks_off()
-        canvas.supxlabel("labels a class", fontsize=10)
+        canvas.supxlabel("labels per class", fontsize=10)
         canvas.supylabel("mean of the classes right on all other images, %", fontsize=10)
         canvas.legend(drawn.values(), drawn, loc="outside upper center", ncols=len(drawn))
 
