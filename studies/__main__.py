@@ -87,6 +87,8 @@ def main(argv: Sequence[str]) -> None:
     if given.dry_run:
         print(runner.listing(argv[1], runs))
         return
+    if wrong := runner.absent(places, [run for run, _ in runner.missing(argv[1], runs)]):
+        sys.exit(f"error: {wrong}")
     while len(runs) > done:  # the records of these may ask for more
         done = len(runs)
         found = runner.carry_out(argv[1], runs, given.cores, getattr(study, "keep", None))

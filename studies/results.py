@@ -91,7 +91,7 @@ def origin(found: Sequence[dict], study: str, only: str = "", over: str = "") ->
         else ""
     )
     command = f"python -m studies {study}{only and f' --only={only}'}"
-    link = f"[{len(found)} records](studies/{study}/records.json)"
+    link = f"[{len(found)} record{'s' * (len(found) > 1)}](studies/{study}/records.json)"
     spreads = f" ±: standard deviation over n {OVER[over]}." if over in OVER else ""
     return f"\n\n`measured:` `{command}`; {link}; {cores}{processors}, {when}.{spreads}"
 

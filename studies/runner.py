@@ -147,6 +147,17 @@ def missing(study: str, runs: Sequence[Run]) -> list[tuple[Run, str]]:
     return [(run, other) for run, record, other in compared if record is None]
 
 
+def absent(places: Places, runs: Sequence[Run]) -> str:
+    """Returns what is wrong where the runs name a folder of `places` that is not there; else ''."""
+    arguments = [part for run in runs for command, _ in run.steps for part in command]
+    for name in ("pictures", "boxes", "drawings", "lite0"):
+        folder = getattr(places, name)
+        used = any(folder in argument for argument in arguments)
+        if used and not os.path.isdir(folder):
+            return f"--{name}={folder}: there is no such folder; studies/README.md says what it is"
+    return ""
+
+
 def listing(study: str, runs: Sequence[Run]) -> str:
     """Returns what `carry_out` would run: the fields and the commands of each run."""
     todo = missing(study, runs)

@@ -403,6 +403,14 @@ def test_missing_inputs_are_refused_in_one_line(tmp_path, monkeypatch):
         command.main(["studies", "ladder"])
 
 
+def test_a_folder_that_is_absent_is_named_before_anything_runs(tmp_path):
+    places = runner.Places(pictures=f"{tmp_path}/absent", boxes=f"{tmp_path}/unused")
+    run = Run({}, [(["reads", f"--dataset=folder:{places.pictures}"], "result.json")])
+    assert runner.absent(places, [run]).startswith(f"--pictures={tmp_path}/absent: there is no")
+    (tmp_path / "absent").mkdir()
+    assert runner.absent(places, [run]) == ""
+
+
 def test_a_dry_run_lists_the_commands_and_runs_nothing(tmp_path, monkeypatch, capsys):
     """Of each run that is not recorded: its fields and its commands."""
     monkeypatch.setattr(records, "FOLDER", tmp_path / "records")

@@ -140,6 +140,8 @@ def compare(config: CompareConfig) -> dict[str, Any]:
         flush=True,
     )
     if config.dry_run:
+        for training in todo:
+            print(f"  {training.name}")
         return {}
 
     # The trainings and the result.

@@ -99,8 +99,10 @@ _PLACEHOLDERS = (
 
 
 class Line(NamedTuple):
-    """A curve through `points`, (x, y) or (x, y, low, high) with a band; `color` is that of
-    `Theme.color`.
+    """A curve through `points`, (x, y) or (x, y, low, high); `color` is that of `Theme.color`.
+
+    A band joins neighbours that both have a spread; a bar shows that of a point whose neighbours
+    have none, as of single runs.
     """
 
     label: str
@@ -116,7 +118,10 @@ class Line(NamedTuple):
         if band:
             marker = MARKERS.get(self.color, "o")
         if band:
-            axis.fill_between(x, *band, color=color, alpha=0.18, linewidth=0)
+            low, high = band
+            spread = high > low
+            axis.fill_between(x, low, high, where=spread, color=color, alpha=0.18, linewidth=0)
+            axis.vlines(x[spread], low[spread], high[spread], color=color, alpha=0.6, linewidth=1.6)
         look = {
             "color": color,
             "marker": marker,

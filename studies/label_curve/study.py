@@ -211,7 +211,7 @@ def top1(records: Sequence[dict], phase: str = "", metric: str = "top1") -> list
 
 
 def draw(records: Sequence[dict]) -> bytes:
-    """Top-1 and top-5 against labels; bands from the worst to the best seed."""
+    """Top-1 and top-5 against labels; bars and bands from the worst to the best seed."""
     labels = {record["num_train_labels"]: record["label_fraction"] for record in records}
     panels: dict[str, list[plots.Line]] = {}
     for metric in ("top1", "top5"):

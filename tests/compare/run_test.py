@@ -77,7 +77,9 @@ def test_other_images_are_refused_on_resume(tmp_path, monkeypatch):
 def test_dry_run_trains_nothing(tmp_path, capsys):
     samples.write_pictures(tmp_path / "in", {"": 18}, names=("a", "b"))
     assert run.compare(settings(tmp_path, minutes=90.0, dry_run=True)) == {}
-    assert "1 training runs on 36 images, 0 of them done; 1:30:00" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "1 training runs on 36 images, 0 of them done; 1:30:00" in printed
+    assert "  Rotation, the setting for short runs\n" in printed
     assert not (tmp_path / "out").exists()
 
 
