@@ -113,7 +113,7 @@ def test_run_resumes_in_the_other_environment(tmp_path):
         return done.stderr
 
     assert "begun with" not in train(sys.executable, 4)
-    assert train(OTHER, 8).count(f"begun with TensorFlow {tf.__version__} and resumes with ") == 1
+    assert train(OTHER, 8).count(f"started with TensorFlow {tf.__version__} and resumes with ") == 1
     assert read_json(f"{tmp_path}/run/result.json")["step"] == 8
 
 

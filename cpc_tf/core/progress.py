@@ -26,7 +26,7 @@ class Progress:
 
     def __init__(self, total: int, done: int = 0):
         self.total = total
-        self.done = done
+        self.done = self._before = done
         self._first = None
         self._start = 0.0
         self._created = time.monotonic()
@@ -58,8 +58,13 @@ class Progress:
 
     def __str__(self) -> str:
         share = f"{self.done}/{self.total} {100 * self.done // max(self.total, 1):3d} %"
-        left = duration((self.total - self.done) / self.rate) + " left" if self.rate else "timing"
-        return f"{share}  {left}"
+        if self.rate:
+            return f"{share}  {duration((self.total - self.done) / self.rate)} left"
+        if self.done == self._before:
+            return f"{share}  timing"
+        # The only time that is known is that of the first units, with start-up and compiling.
+        most = self.seconds / (self.done - self._before) * (self.total - self.done)
+        return f"{share}  at most {duration(most)} left"
 
 
 @contextlib.contextmanager

@@ -180,6 +180,7 @@ def _end_if_nobody_does(pipe: int) -> NoReturn:
     should have ended it.
     """
     received = 0
+    explaining = None
     while True:
         for number in os.read(pipe, 64):
             handler = signal.getsignal(number)
@@ -187,10 +188,24 @@ def _end_if_nobody_does(pipe: int) -> NoReturn:
                 continue
             received += 1
             if received == 1 and getattr(handler, "__func__", None) is Deferred._note:
-                continue  # the step under way is saved first, however long it takes
+                # The step under way is saved first, however long it takes.
+                explaining = threading.Timer(_PATIENCE, _explain, [number])
+                explaining.daemon = True
+                explaining.start()
+                continue
+            if explaining:
+                explaining.cancel()
             timer = threading.Timer(_PATIENCE if received == 1 else _HURRY, _end_now, [number])
             timer.daemon = True  # a process that ends by itself does not wait for it
             timer.start()
+
+
+def _explain(number: int) -> None:
+    """Says why the process has not ended, if it is still there."""
+    if not _said:
+        line = "saving the steps that are under way first; a second signal ends without saving"
+        with contextlib.suppress(OSError):
+            os.write(_stderr[0], f"{name_of(number)}: {line}\n".encode())
 
 
 def _end_now(number: int, frame: object = None) -> NoReturn:

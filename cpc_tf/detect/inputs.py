@@ -304,7 +304,7 @@ def origins(
         ),
         "batch_size": pictures,
         "train_epochs": (
-            f"{pictures}: {USUAL.epochs} epochs, of few images {USUAL.least_steps} steps"
+            f"{pictures}: at least {USUAL.epochs} epochs and {USUAL.least_steps} steps"
         ),
     }
     values = flatten(config)

@@ -404,7 +404,10 @@ def best_score(result: Mapping[str, Any]) -> str:
         f"{best['right']:,} of {best['objects']:,} objects found (recall"
         f" {100 * best['recall']:.1f} %)"
     )
-    return f"best F1 with boxes of a score of {best['score']:g} or more: {precise}, {recalled}"
+    return (
+        f"best F1 with boxes of a score of {best['score']:g} or more, chosen on the test images:"
+        f" {precise}, {recalled}"
+    )
 
 
 def tested_on(result: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ TRIED = {
 }
 COMPARED = "Shorter runs and runs of other settings have their own rows."
 GAIN = (
-    "Gain: how many times as many labels per classifier on pixels needs to be right as often,"
+    "Gain: how many times as many labels a classifier on pixels needs to be right as often,"
     " interpolated in their logarithm; only for runs that are known to be as long as the"
     " preset's."
 )

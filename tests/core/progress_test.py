@@ -18,9 +18,10 @@ def test_start_up_does_not_count(monkeypatch):
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     work = progress.Progress(total=100, done=20)
     assert work.rate == 0
+    assert str(work) == "20/100  20 %  timing"
     now[0] = 160.0  # a minute of compiling
     work.update(30)
-    assert "timing" in str(work)
+    assert str(work) == "30/100  30 %  at most 7:00 left"
     now[0] = 165.0
     work.update(40)
     assert work.rate == pytest.approx(2.0)

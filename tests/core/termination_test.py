@@ -102,9 +102,9 @@ cli.run(Config, FUNCTION)
 """
 
 
-def ended(command, *numbers, **options):
-    """The status and stderr of a process that gets signals once it is ready, and the seconds that
-    it then took.
+def ended(command, *numbers, pause=0.2, **options):
+    """The status and stderr of a process that gets signals once it is ready, `pause` seconds apart,
+    and the seconds that it then took.
     """
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, **options
@@ -112,7 +112,7 @@ def ended(command, *numbers, **options):
         assert process.stdout.readline() == "ready\n"
         began = time.monotonic()
         for number in numbers:
-            time.sleep(0.2)  # until the main thread is in C
+            time.sleep(pause)  # until the main thread is in C
             process.send_signal(number)
         _, errors = process.communicate(timeout=60)
     return process.returncode, errors, time.monotonic() - began
@@ -129,6 +129,15 @@ def test_main_thread_in_c_code_still_ends_promptly(function, numbers, status):
     )
     assert (found, errors) == (status, f"stopped by {signal.Signals(numbers[0]).name}\n")
     assert seconds < 5
+
+
+def test_a_signal_that_waits_for_steps_is_explained():
+    command = [sys.executable, "-c", PROGRAM.replace("FUNCTION", "deferred")]
+    _, errors, _ = ended(command, signal.SIGTERM, signal.SIGTERM, pause=1)
+    assert errors.splitlines() == [
+        "SIGTERM: saving the steps that are under way first; a second signal ends without saving",
+        "stopped by SIGTERM",
+    ]
 
 
 def test_a_program_ends_while_it_imports_tensorflow(tmp_path):

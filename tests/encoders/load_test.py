@@ -255,7 +255,7 @@ def test_what_cannot_be_is_said_by_flag(ours, tmp_path):
         ):
             maps_of(ours[0], endpoint, flag="e", vectors=False)
     write_theirs(tmp_path / "theirs", means)
-    with pytest.raises(ConfigError, match="no module of ours"):
+    with pytest.raises(ConfigError, match="is not a module of cpc-tf"):
         maps_of(tmp_path / "theirs", "latents")
     write_theirs(tmp_path / "grey", lambda images: images, [None, 28, 28, 1])
     with pytest.raises(ConfigError, match="takes images of 28 x 28 px, not of 32"):

@@ -76,7 +76,7 @@ def test_what_is_missing_is_named(tmp_path):
     path = str(tmp_path / "run")
     write_file(f"{path}/run.flags", to_flagfile(replace(DETECT, encoder=str(tmp_path / "gone"))))
     write_file(f"{path}/run.json", json.dumps({"task": "detect"}))
-    with pytest.raises(ConfigError, match="has no class_names.json, its training never began"):
+    with pytest.raises(ConfigError, match="has no class_names.json, so its training never began"):
         made(path, part="all")
     write_file(f"{path}/class_names.json", json.dumps(NAMES))
     with pytest.raises(

@@ -301,7 +301,7 @@ def test_next_is_visible_and_extra_enters_skip_nothing(page, served, width):
         second = page.files()
         page.keys(Keys.ENTER)
         page.until(
-            lambda: "once more" in page.text("said") or page.files() != second, "word of Enter"
+            lambda: "Enter again" in page.text("said") or page.files() != second, "word of Enter"
         )
         assert page.files() == second
         page.keys(Keys.ENTER)

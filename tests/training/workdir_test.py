@@ -129,7 +129,7 @@ def test_resume_with_another_tensorflow_is_reported_once(config, caplog, found, 
     with caplog.at_level("WARNING", "absl"):
         workdir.begin(step)
         workdir.begin(step)
-    assert caplog.text.count("begun with TensorFlow 2.14.0") == warned
+    assert caplog.text.count("started with TensorFlow 2.14.0") == warned
     about = {"task": "pretrain", "version": cpc_tf.__version__, "tensorflow": tf.__version__}
     assert read_json(workdir.file("run.json")).items() >= about.items()
 
