@@ -131,6 +131,10 @@ def ladder(records: Sequence[dict], rungs: Sequence[str]) -> bytes:
                     for place, rung in enumerate(rungs)
                 }  # fmt: skip
                 if any(runs.values()):
+                    # No line leads from the untrained copy, which is no rung.
+                    copy = [place for place in runs if rungs[place] == ladders.UNTRAINED]
+                    for place in copy:
+                        _line(axis, theme, "_no legend", {place: runs.pop(place)}, color)
                     _line(axis, theme, f"classifier: {kind}", runs, color)
                     kinds.append(kind)
             added = {*paper.LADDER} - {"v1"}
