@@ -79,7 +79,7 @@ def test_it_predicts_as_the_run_on_few_labels(root, source, files, encoder, phas
     assert found.card["geometry"] is None
     refitted = "--refit" in flags
     assert found.card.get("refit_labels") == (40 if refitted else None)
-    assert ("trained on all 40\nlabels, those of split `val` too" in found.readme) is refitted
+    assert ("trained on all 40\nlabels, including those of split `val`" in found.readme) is refitted
 
 
 def test_predictions_equal_those_of_the_linear_run(root, source, files, tmp_path):
@@ -102,7 +102,8 @@ def probed(root):
 
 
 def test_what_is_not_calibrated_says_so(probed, tmp_path):
-    unfitted = {**RESULT["calibration"], "temperature": 1.0, "fitted": False}
+    many = {**RESULT["calibration"], "tested": 120}
+    unfitted = {**many, "temperature": 1.0, "fitted": False}
     for folder, calibration, text in (
         ("a", None, "no labels were held out"),
         ("b", unfitted, "all 6 held-out labels"),
@@ -110,6 +111,9 @@ def test_what_is_not_calibrated_says_so(probed, tmp_path):
         found = made(with_result(probed[0], tmp_path / folder, calibration=calibration), part="all")
         assert found.card["temperature"] == 1.0
         assert f"Not calibrated: {text}" in found.readme
+    assert "the expected calibration error is 4.0 % (15 bins)" in found.readme
+    fitted = made(with_result(probed[0], tmp_path / "c", calibration=many), part="all").readme
+    assert "the expected calibration error is 4.0 % instead of 20.0 % (15 bins)" in fitted
 
 
 def test_card_shows_a_class_never_found(probed, tmp_path):
