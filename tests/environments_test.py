@@ -112,7 +112,7 @@ def test_run_resumes_in_the_other_environment(tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stderr
 
-    assert "begun with" not in train(sys.executable, 4)
+    assert "started with" not in train(sys.executable, 4)
     assert train(OTHER, 8).count(f"started with TensorFlow {tf.__version__} and resumes with ") == 1
     assert read_json(f"{tmp_path}/run/result.json")["step"] == 8
 

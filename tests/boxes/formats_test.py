@@ -189,7 +189,7 @@ def test_stored_orientation_boxes_are_rotated_with_the_image(source_of, warnings
     assert_boxes_are_on_the_rectangles(
         next(iter(canvas.batches(source, CANVAS, global_batch=8, seed=0)))
     )
-    (line,) = [line for line in warnings if "they are stored in" in line]
+    (line,) = [line for line in warnings if "in which they are stored" in line]
     assert (
         "4 of 8 images have annotations of the size in which they are stored; their boxes are"
         " rotated with them" in line
