@@ -269,7 +269,7 @@ CASES = {
             "/voc: 1 of 4 annotations match no image by name and are left out: gone",
             (
                 "/voc: 1 of 4 annotations name another image in <filename>; the name of the XML"
-                " count: 000"
+                " file itself is used: 000"
             ),
         ],
     ),

@@ -391,7 +391,7 @@ def test_one_label_per_class_skips_the_search(folder, tmp_path, capsys, monkeypa
         ("fine-tuned", 2),
     ]
     assert 0 <= result["top1"] <= 1
-    assert "nothing is held out" in capsys.readouterr().out
+    assert "no labels are held out" in capsys.readouterr().out
 
 
 @pytest.mark.slow
