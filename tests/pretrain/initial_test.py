@@ -72,7 +72,9 @@ def test_replicas_and_averages_start_from_the_initial_module(module, two_replica
     ],
 )
 def test_another_network_is_refused(module, changed, said):
-    with pytest.raises(ConfigError, match=f"^--initial_encoder={re.escape(module[0])}: {said}; use the same$"):
+    with pytest.raises(
+        ConfigError, match=f"^--initial_encoder={re.escape(module[0])}: {said}; use the same$"
+    ):
         initialize(make_encoder(replace(MODULE, **changed)), module[0])
 
 
