@@ -86,7 +86,7 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
     assert not {*every} & {*tested.identities()}
     assert "--validation_split=train[100:140]: 40 images of" in held_out.summary
     few = DataConfig(dataset="photos/19", data_dir=photos_dir, split="train[:3]")
-    said = r"^--test_split=test: images of (16|17|18) classes that --split=train\[:3\] has"
+    said = r"^--test_split=test: images of (16|17|18) classes that --split=train\[:3\] lacks"
     with pytest.raises(ConfigError, match=said):
         catalog.open_pair(few, "test")
     with_unlabelled = DataConfig(

@@ -204,7 +204,7 @@ def test_class_with_only_broken_files_is_refused(tmp_path):
     )
     config = cli.parse(LinearConfig, flags(tmp_path, *more))
     with pytest.raises(
-        ConfigError, match=r"images of 1 class that --split=train has lacks, .*: emu \(1\)"
+        ConfigError, match=r"images of 1 class that --split=train lacks, .*: emu \(1\)"
     ):
         linear(config)
     assert not (tmp_path / "run").exists()
