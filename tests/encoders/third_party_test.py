@@ -88,7 +88,7 @@ def test_ranges_are_those_of_keras_applications(name, mode):
 
 MODE = (
     "cannot be fine-tuned, since a {} computes as it was exported: it has no mode for training;"
-    " train on"
+    " use it frozen"
 )
 REFUSED = [  # encoder, signature, output, what is said, and whether it shall be trained
     ("{}/bytes", "", "map", "name one of its signatures, embed, generate: --signature=embed$"),
