@@ -179,7 +179,7 @@ def test_untrainable_encoder_is_refused_unless_rate_is_zero(tmp_path):
     tf.saved_model.save(module, str(tmp_path))
     with pytest.raises(
         ConfigError,
-        match="cannot be fine-tuned, since it has no trainable variables; use it frozen .*rate_factor=0",
+        match="since it has no trainable variables; use it frozen .*rate_factor=0",
     ):
         build_detector(replace(SMALL, encoder=str(tmp_path)), 3)
     assert not build_detector(
