@@ -62,7 +62,7 @@ files=(-r "locks/$requirements.txt")
 echo "setting up $folder, the $chosen environment with Python $is$with (about $size, a few minutes the first time)"
 "$python" -m venv --clear "$folder"
 # A line every half minute, so that a slow connection is not taken for a fault.
-tell_time() { while sleep 30 > /dev/null 2>&1; do printf 'installing packages: %d:%02d so far\n' $((SECONDS / 60)) $((SECONDS % 60)); done; }
+tell_time() { while sleep 30 > /dev/null 2>&1 && kill -0 $$ 2> /dev/null; do printf 'installing packages: %d:%02d so far\n' $((SECONDS / 60)) $((SECONDS % 60)); done; }
 tell_time & clock=$!
 trap 'kill $clock 2> /dev/null' EXIT
 install() { "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$@" >> "$folder/install.log" 2>&1; }
