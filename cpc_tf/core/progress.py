@@ -64,7 +64,7 @@ class Progress:
             return f"{share}  timing"
         # The only time that is known is that of the first units, with start-up and compiling.
         most = self.seconds / (self.done - self._before) * (self.total - self.done)
-        return f"{share}  at most {duration(most)} left"
+        return f"{share}  at most about {duration(most)} left"
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ def test_start_up_does_not_count(monkeypatch):
     assert str(work) == "20/100  20 %  timing"
     now[0] = 160.0  # a minute of compiling
     work.update(30)
-    assert str(work) == "30/100  30 %  at most 7:00 left"
+    assert str(work) == "30/100  30 %  at most about 7:00 left"
     now[0] = 165.0
     work.update(40)
     assert work.rate == pytest.approx(2.0)
