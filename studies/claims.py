@@ -233,8 +233,9 @@ def page_one(read: Read) -> str:
         others = [each for each in claim.comparisons if not each.test]
         for each in claim.judged:
             ahead = f"{each.where}: {each.ahead} ({each.span}), {each.repeated}"
-            rows.append([claim.text, f"**{each.outcome}**", ahead, _range(others)])
-    columns = ["claim of the paper", "here", "CPC is ahead by", "elsewhere, not judged"]
+            elsewhere = _range(others) if others else "-"
+            rows.append([claim.text, f"**{each.outcome}**", ahead, elsewhere])
+    columns = ["claim of the paper", "here", "ahead by", "elsewhere, not judged"]
     return markdown_table(columns, rows)
 
 

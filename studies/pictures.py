@@ -131,10 +131,11 @@ def ladder(records: Sequence[dict], rungs: Sequence[str]) -> bytes:
                     for place, rung in enumerate(rungs)
                 }  # fmt: skip
                 if any(runs.values()):
-                    # No line leads from the untrained copy, which is no rung.
-                    copy = [place for place in runs if rungs[place] == ladders.UNTRAINED]
-                    for place in copy:
-                        _line(axis, theme, "_no legend", {place: runs.pop(place)}, color)
+                    # The untrained copy is no rung: no line leads from it, and Matplotlib leaves a
+                    # label that begins with "_" out of the legend.
+                    untrained = [place for place in runs if rungs[place] == ladders.UNTRAINED]
+                    for place in untrained:
+                        _line(axis, theme, "_untrained", {place: runs.pop(place)}, color)
                     _line(axis, theme, f"classifier: {kind}", runs, color)
                     kinds.append(kind)
             added = {*paper.LADDER} - {"v1"}

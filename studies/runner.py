@@ -153,7 +153,7 @@ def absent(places: Places, runs: Sequence[Run]) -> str:
     for name in ("pictures", "boxes", "drawings", "lite0"):
         folder = getattr(places, name)
         used = any(folder in argument for argument in arguments)
-        if used and not os.path.isdir(folder):
+        if used and "://" not in folder and not os.path.isdir(folder):
             return f"--{name}={folder}: there is no such folder; studies/README.md says what it is"
     return ""
 

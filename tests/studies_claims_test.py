@@ -51,6 +51,24 @@ def test_holm_is_seldom_wrong_where_nothing_is():
     assert wrong[1] < 70
 
 
+def test_page_one_shows_what_is_judged_beside_the_range_of_the_rest(monkeypatch):
+    def compared(points, judged):
+        effect = Effect(points, 0.1, 3)
+        [test] = holm([effect.p]) if judged else [None]
+        return claims.Comparison("somewhere", effect, "runs", test=test)
+
+    alone = claims.Claim("alone", [compared(5.0, True)])
+    beside = claims.Claim(
+        "beside", [compared(5.0, True), compared(-2.0, False), compared(1, False)]
+    )
+    unjudged = claims.Claim("unjudged", [compared(1.0, False)])
+    monkeypatch.setattr(claims, "claims", lambda read: [alone, beside, unjudged])
+    *_, first, second = claims.page_one(lambda study: []).splitlines()
+    assert first.startswith("| alone | **yes** | somewhere: +5.0 points (")
+    assert first.endswith("| - |")
+    assert second.endswith("| -2.0 to +1.0 points |")
+
+
 def _record(features, part, seed, top1, dataset="imagenette-128px"):
     return {
         "dataset": dataset,
