@@ -362,7 +362,7 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
             " chose the others: the accuracy on new images may differ"
         )
     yield from kind.remarks(result)
-    if result["at_random"] and result["tested"] < counts.FEW:
+    if result["at_random"] and result["tested"] < counts.FEW and result.get("unlabelled"):
         yield (
             "to narrow the interval, label more images on the label page: one in"
             f" {random_sample.PART} is drawn at random"

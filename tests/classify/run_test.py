@@ -10,6 +10,7 @@ from PIL import Image
 
 from cpc_tf.classify import choice
 from cpc_tf.classify.config import ClassifyConfig
+from cpc_tf.classify.run import described
 from cpc_tf.core.settings import ConfigError, unflatten
 from cpc_tf.encoders.features import Encoder
 from cpc_tf.encoders.side_by_side import open_encoder
@@ -119,6 +120,18 @@ def test_more_labels_retrain_without_encoding_images_again(run, data, monkeypatc
     assert "red/12.png" not in (directory / "predictions.csv").read_text()
     assert "curve" not in json.loads((directory / "result.json").read_text())
     assert Model(directory / "classifier").class_names == ["blue", "green", "red"]
+
+
+@pytest.mark.parametrize(
+    ("tested", "unlabelled", "is_told"), [(13, 339, True), (13, 0, False), (60, 339, False)]
+)
+def test_few_random_images_are_told_with_a_remedy(data, tested, unlabelled, is_told):
+    """Where there is something left to label."""
+    result = json.loads((data / "run/result.json").read_text())
+    result |= {"at_random": True, "tested": tested}
+    result["unlabelled"] = unlabelled and {"pictures": unlabelled, "learned_from": True}
+    told = "\n".join(described(result, config(data)))
+    assert ("label more images on the label page: one in 4 is drawn at random" in told) is is_told
 
 
 @pytest.mark.parametrize(

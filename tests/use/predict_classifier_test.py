@@ -80,6 +80,20 @@ def test_a_row_for_each_picture(model, folder, whole):
     )
     with pytest.raises(ConfigError, match="is finished"):
         predict(PredictConfig(model, str(folder), f"{out}/new/p.csv"))
+    with pytest.raises(ConfigError, match=f"^--output={folder}: is an existing folder; name a new"):
+        predict(PredictConfig(model, str(folder), str(folder)))
+
+
+def test_a_module_inside_the_directory_is_named(tmp_path):
+    """As below the --workdir of `cpc-tf classify`."""
+    with pytest.raises(ConfigError, match="; export a run with cpc-tf export$"):
+        Model(tmp_path)
+    (tmp_path / "classifier").mkdir()
+    (tmp_path / "classifier/classifier.json").write_text("{}")
+    with pytest.raises(
+        ConfigError, match=f"; name the module in it: --model={tmp_path}/classifier$"
+    ):
+        Model(tmp_path)
 
 
 @pytest.mark.slow
