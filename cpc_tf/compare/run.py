@@ -38,7 +38,7 @@ from cpc_tf.training import pace
 from cpc_tf.training.loop import Diverged
 from cpc_tf.training.workdir import read_config
 
-# in the directory
+# Files in the directory of a comparison.
 SETTINGS = "compare.flags"
 IMAGES = "images.sha256"
 BATCH = 64  # images encoded at a time
@@ -313,7 +313,7 @@ def _call(module: str, flags: Sequence[str], log: str) -> None:
     """Runs a program to its end; its output is appended to a file.
 
     Raises:
-      Diverged: it says so.
+      Diverged: the training diverged; the message is its last line.
       Failed: it ended with another error, whose last line is the message's.
     """
     os.makedirs(os.path.dirname(log), exist_ok=True)

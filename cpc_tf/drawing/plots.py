@@ -101,8 +101,8 @@ _PLACEHOLDERS = (
 class Line(NamedTuple):
     """A curve through `points`, (x, y) or (x, y, low, high); `color` is that of `Theme.color`.
 
-    A band joins neighbours that both have a spread; a bar shows that of a point whose neighbours
-    have none, as of single runs.
+    A bar shows the spread of a point, a band that of neighbours which both have one. A point of a
+    single run, low == high, has neither.
     """
 
     label: str
